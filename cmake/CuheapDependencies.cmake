@@ -1,0 +1,42 @@
+# Where the things we do not write come from. ./dev sets CUHEAP_DEPS (default: .deps beside the sources); see setup/.
+if(DEFINED ENV{CUHEAP_DEPS})
+  set(default_deps $ENV{CUHEAP_DEPS})
+else()
+  set(default_deps ${CMAKE_SOURCE_DIR}/.deps)
+endif()
+set(CUHEAP_DEPS ${default_deps} CACHE PATH "Folder of what ./dev set up")
+
+# CUDA headers: an installed toolkit (CUHEAP_CUDA_INCLUDE), else the headers staged by setup/cuda_headers.
+set(CUHEAP_CUDA_INCLUDE ${CUHEAP_DEPS}/cuda-13.0/include CACHE PATH "Folder with cuda.h, cuda_runtime_api.h, nvml.h of CUDA 13")
+set(CUHEAP_CUDA12_INCLUDE ${CUHEAP_DEPS}/cuda-12.8/include CACHE PATH "The same of CUDA 12, for simgpu's libcudart.so.12")
+if(NOT EXISTS ${CUHEAP_CUDA_INCLUDE}/cuda.h)
+  message(FATAL_ERROR "no cuda.h in ${CUHEAP_CUDA_INCLUDE}: run ./dev build, or set -DCUHEAP_CUDA_INCLUDE=DIR")
+endif()
+add_library(cuheap_cuda_headers INTERFACE)
+target_include_directories(cuheap_cuda_headers SYSTEM INTERFACE ${CUHEAP_CUDA_INCLUDE})
+add_library(cuheap_cuda12_headers INTERFACE)
+target_include_directories(cuheap_cuda12_headers SYSTEM INTERFACE ${CUHEAP_CUDA12_INCLUDE})
+
+# libunwind built by setup/libunwind: PIC, hidden, without exceptions support.
+set(CUHEAP_LIBUNWIND ${CUHEAP_DEPS}/libunwind CACHE PATH "Prefix of the libunwind that setup/libunwind built")
+if(NOT EXISTS ${CUHEAP_LIBUNWIND}/lib/libunwind.a)
+  message(FATAL_ERROR "no libunwind.a in ${CUHEAP_LIBUNWIND}/lib: run ./dev build (setup/libunwind builds it)")
+endif()
+add_library(cuheap_libunwind INTERFACE)
+target_include_directories(cuheap_libunwind SYSTEM INTERFACE ${CUHEAP_LIBUNWIND}/include)
+target_link_libraries(cuheap_libunwind INTERFACE ${CUHEAP_LIBUNWIND}/lib/libunwind.a)
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(DW REQUIRED IMPORTED_TARGET libdw libelf)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+
+find_program(CUHEAP_CCACHE ccache)
+if(CUHEAP_CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CUHEAP_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CUHEAP_CCACHE})
+endif()

@@ -1,0 +1,10 @@
+# cuheap_test(NAME label SOURCES... LIBS...): one GoogleTest program, one ctest entry, with its label (unit, contract, e2e, device).
+find_package(GTest REQUIRED)
+function(cuheap_test name label)
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE cuheap_tool_flags ${arg_LIBS} GTest::gtest GTest::gtest_main Threads::Threads)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 300)
+endfunction()
