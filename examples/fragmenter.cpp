@@ -79,7 +79,10 @@ struct Buffer {
 class Trainer {
  public:
   void forward(int step) {
-    for (int layer = 0; layer < 12; ++layer) activations_.push_back(take((1 + static_cast<std::size_t>(step * 7 + layer * 3) % 5) * 700 * 1024));
+    for (int layer = 0; layer < 12; ++layer) {
+      const std::size_t parts = 1 + static_cast<std::size_t>(step * 7 + layer * 3) % 5;
+      activations_.push_back(take(parts * 700 * 1024));
+    }
     if (step % 3 == 0) remember_metrics();
   }
   void backward() {

@@ -8,7 +8,8 @@
 namespace cuheap {
 namespace {
 
-constexpr std::uint64_t kBorders[] = {0, 1, 127, 128, 16383, 16384, (1ull << 63) - 1, 1ull << 63, std::numeric_limits<std::uint64_t>::max()};
+constexpr std::uint64_t kBorders[] = {0,     1,     127,              128,        16383,
+                                      16384, (1ull << 63) - 1, 1ull << 63, std::numeric_limits<std::uint64_t>::max()};
 
 TEST(Varint, ReturnsWhatWasWritten) {
   for (const std::uint64_t value : kBorders) {
