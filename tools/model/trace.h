@@ -82,9 +82,10 @@ struct Trace {
   std::vector<Frame> frames;
   std::vector<std::string> names;   // by NameId: phases and marks
   std::vector<Damage> damage;
+  std::vector<std::string> notes;   // what a reader of a report should know and is no loss, e.g. a library without symbols
   std::uint64_t start_ns = 0;       // first process's start
   std::uint64_t end_ns = 0;
-  std::uint64_t event_count = 0;    // as far as chunk headers tell; exact after a full pass
+  std::uint64_t event_count = 0;
   std::shared_ptr<const EventSource> events;
 
   std::uint64_t lost_events() const;
@@ -92,5 +93,12 @@ struct Trace {
   /// Frames of a stack, innermost first.
   std::vector<Frame> stack(SiteId site) const;
 };
+
+/// "no-chunk" and the like: one short word a reason, as it stands in reports.
+const char* loss_reason_text(LossReason reason);
+const char* ground_name(Ground ground);  // "simulated", "gpu", "imported"
+const char* floor_name(Floor floor);     // "physical", "allocation", "framework"
+const char* family_name(Family family);
+const char* event_kind_name(EventKind kind);
 
 }  // namespace cuheap
