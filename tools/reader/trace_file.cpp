@@ -58,8 +58,8 @@ void TraceFile::list_chunks() {
   for (; offset + sizeof(ChunkHeader) <= size; offset += header_.chunk_bytes) add_chunk(offset);
   if (offset < size) note_damage(offset, size - offset, "the file ends inside the header of a chunk");
   // Only after an orderly end: a running writer counts on while we read.
-  const std::uint64_t whole = size > header_.header_bytes ? (size - header_.header_bytes) / header_.chunk_bytes : 0;
-  if (header_.end_ns != 0 && header_.chunks > whole && damage_.empty()) {
+  const std::uint64_t begun = size > header_.header_bytes ? (size - header_.header_bytes - 1) / header_.chunk_bytes + 1 : 0;
+  if (header_.end_ns != 0 && header_.chunks > begun) {
     note_damage(size, 0, fmt::format("the header counts {} chunks, the file ends before", header_.chunks));
   }
   if (size < header_.header_bytes) note_damage(size, 0, "the file ends inside its header: recording was cut off as it began");
