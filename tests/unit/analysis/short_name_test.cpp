@@ -1,0 +1,62 @@
+#include "tools/analysis/short_name.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/analysis/trace_builder.h"
+
+namespace cuheap {
+namespace {
+
+using test::TraceBuilder;
+
+Frame python(const std::string& function, const std::string& file, std::uint32_t line) {
+  return {function, file, line, "", FrameLanguage::Python};
+}
+Frame native(const std::string& function, const std::string& module, const std::string& file = "", std::uint32_t line = 0) {
+  return {function, file, line, module, FrameLanguage::Native};
+}
+
+TEST(ShortName, IsTheDeepestFrameOfTheUsersOwnCode) {
+  TraceBuilder b;
+  SiteId s = b.push(0, native("_start", "python3.11"));
+  s = b.push(s, python("train", "/home/me/train.py", 12));
+  s = b.push(s, python("forward", "/home/me/model.py", 40));
+  s = b.push(s, python("linear", "/usr/lib/python3/site-packages/torch/nn/functional.py", 99));
+  s = b.push(s, native("at::empty_cuda(c10::ArrayRef<long>)", "libtorch_cuda.so"));
+  s = b.push(s, native("c10::cuda::CUDACachingAllocator::malloc(unsigned long)", "libc10_cuda.so"));
+  s = b.push(s, native("cuMemAlloc_v2", "libcuda.so.1"));
+  EXPECT_EQ(short_name(b.build(), s), "forward (model.py:40)");
+}
+
+TEST(ShortName, SkipsCudaInCppPrograms) {
+  TraceBuilder b;
+  SiteId s = b.push(0, native("main", "server", "/src/server.cpp", 5));
+  s = b.push(s, native("Cache<int>::remember(std::string const&)", "server", "/src/cache.cpp", 77));
+  s = b.push(s, native("cudaMalloc", "libcudart.so.13"));
+  EXPECT_EQ(short_name(b.build(), s), "Cache::remember (cache.cpp:77)");
+}
+
+TEST(ShortName, FallsBackToTheInnermostFrame) {
+  TraceBuilder b;
+  const SiteId s = b.push(0, native("cublasCreate_v2", "/usr/lib/libcublas.so.13"));
+  EXPECT_EQ(short_name(b.build(), s), "cublasCreate_v2 (libcublas.so.13)");
+  EXPECT_EQ(short_name(b.build(), 0), "no stack");
+}
+
+TEST(ShortName, AnonymousNamespacesAndOperatorsAreReadable) {
+  TraceBuilder b;
+  const SiteId s = b.push(0, native("(anonymous namespace)::grow(int)", "app", "/a.cpp", 3));
+  const SiteId t = b.push(0, native("Pool::operator()(unsigned long) const", "app", "/a.cpp", 4));
+  EXPECT_EQ(short_name(b.build(), s), "grow (a.cpp:3)");
+  EXPECT_EQ(short_name(b.build(), t), "Pool::operator() (a.cpp:4)");
+}
+
+TEST(ShortName, FramesHaveAColour) {
+  EXPECT_EQ(classify(python("f", "/me/x.py", 1)), FrameClass::Python);
+  EXPECT_EQ(classify(native("gemm", "libcublasLt.so.13")), FrameClass::CudaLibrary);
+  EXPECT_EQ(classify(native("_PyEval_EvalFrameDefault", "python3.11")), FrameClass::Runtime);
+  EXPECT_EQ(classify(native("main", "server")), FrameClass::Native);
+}
+
+}  // namespace
+}  // namespace cuheap

@@ -1,0 +1,147 @@
+#include "tools/analysis/short_name.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace cuheap {
+namespace {
+
+using std::string_view;
+
+// Where a pattern is looked for. `Prefix` also matches whole words: the function itself without its arguments.
+enum class Field : std::uint8_t { Module, FilePart, FunctionPrefix, FunctionPart };
+
+struct Pattern {
+  Field field;
+  string_view text;
+};
+
+// Libraries of the vendor: colour only, and plumbing.
+constexpr Pattern kCudaLibraries[] = {
+    {Field::Module, "libcuda.so"},   {Field::Module, "libcudart"},  {Field::Module, "libcublas"},  {Field::Module, "libcudnn"},
+    {Field::Module, "libnccl"},      {Field::Module, "libcufft"},   {Field::Module, "libcusolver"}, {Field::Module, "libcusparse"},
+    {Field::Module, "libcurand"},    {Field::Module, "libnvrtc"},   {Field::Module, "libnvJitLink"}, {Field::Module, "libnvidia"},
+    {Field::Module, "libnvshmem"},   {Field::Module, "libcupti"},
+};
+
+// Starts programs, interprets code, wraps calls: never what a person looks for.
+constexpr Pattern kRuntime[] = {
+    {Field::Module, "libc.so"},      {Field::Module, "libc-"},      {Field::Module, "libpthread"}, {Field::Module, "ld-linux"},
+    {Field::Module, "libstdc++"},    {Field::Module, "libgcc_s"},   {Field::Module, "libcuheap"},  {Field::Module, "libpython"},
+    {Field::FunctionPrefix, "_start"},        {Field::FunctionPrefix, "__libc_start"}, {Field::FunctionPrefix, "start_thread"},
+    {Field::FunctionPrefix, "clone"},         {Field::FunctionPrefix, "_PyEval_"},     {Field::FunctionPrefix, "PyEval_"},
+    {Field::FunctionPrefix, "_PyObject_"},    {Field::FunctionPrefix, "PyObject_"},    {Field::FunctionPrefix, "_PyFunction_"},
+    {Field::FunctionPrefix, "PyFunction_"},   {Field::FunctionPrefix, "PyVectorcall_"}, {Field::FunctionPrefix, "_Py_"},
+    {Field::FunctionPrefix, "PyRun_"},        {Field::FunctionPrefix, "Py_"},          {Field::FunctionPrefix, "_PyRun_"},
+    {Field::FunctionPrefix, "pymain_"},       {Field::FunctionPrefix, "cfunction_"},   {Field::FunctionPrefix, "method_vectorcall"},
+    {Field::FunctionPrefix, "vectorcall_"},   {Field::FunctionPrefix, "slot_tp_"},     {Field::FunctionPrefix, "type_call"},
+    {Field::FunctionPrefix, "object_vacall"}, {Field::FunctionPrefix, "std::"},        {Field::FunctionPrefix, "__gnu_cxx::"},
+    {Field::FunctionPrefix, "void std::"},    {Field::FunctionPrefix, "unwind::"},     {Field::FunctionPrefix, "torch::unwind::"},
+    {Field::FunctionPart, "CapturedTraceback::gather"}, {Field::FunctionPart, "gather_with_cpp"},
+    {Field::FilePart, "core/boxing/"},        {Field::FilePart, "pythonrun.c"},        {Field::FilePart, "Modules/main.c"},
+    {Field::FilePart, "Objects/call.c"},      {Field::FilePart, "methodobject.c"},     {Field::FilePart, "ceval.c"},
+    {Field::FilePart, "pycore_"},             {Field::FilePart, "<frozen "},           {Field::FilePart, "/contextlib.py"},
+    {Field::FilePart, "/runpy.py"},           {Field::FilePart, "/threading.py"},      {Field::FilePart, "/concurrent/futures/"},
+};
+
+// Frameworks and allocators: real code, but not the user's.
+constexpr Pattern kFrameworks[] = {
+    {Field::Module, "libc10"},        {Field::Module, "libtorch"},        {Field::Module, "libcaffe2"},   {Field::Module, "libshm"},
+    {Field::Module, "libtriton"},     {Field::Module, "librmm"},          {Field::Module, "libjax"},      {Field::Module, "xla_extension"},
+    {Field::Module, "libtensorflow"}, {Field::Module, "_C.cpython"},
+    {Field::FilePart, "/site-packages/torch/"},   {Field::FilePart, "/dist-packages/torch/"},   {Field::FilePart, "/torch/nn/"},
+    {Field::FilePart, "/torch/_ops"},             {Field::FilePart, "/torch/autograd/"},        {Field::FilePart, "/torch/optim/"},
+    {Field::FilePart, "/torch/utils/"},           {Field::FilePart, "/torch/cuda/"},            {Field::FilePart, "/torch/_"},
+    {Field::FilePart, "/torch/csrc/"},            {Field::FilePart, "/aten/src/"},              {Field::FilePart, "/c10/"},
+    {Field::FilePart, "/site-packages/triton/"},  {Field::FilePart, "/site-packages/cupy/"},    {Field::FilePart, "/site-packages/rmm/"},
+    {Field::FilePart, "/site-packages/jax/"},     {Field::FilePart, "/site-packages/numpy/"},   {Field::FilePart, "/cuheap/"},
+    {Field::FunctionPrefix, "c10::"},  {Field::FunctionPrefix, "at::"},     {Field::FunctionPrefix, "torch::"},
+    {Field::FunctionPrefix, "caffe2::"}, {Field::FunctionPrefix, "THPVariable_"}, {Field::FunctionPrefix, "THPFunction_"},
+    {Field::FunctionPrefix, "pybind11::"}, {Field::FunctionPrefix, "rmm::"}, {Field::FunctionPrefix, "thrust::"},
+    {Field::FunctionPrefix, "cub::"},  {Field::FunctionPrefix, "cuMem"},    {Field::FunctionPrefix, "cudaMalloc"},
+    {Field::FunctionPrefix, "cudaHost"}, {Field::FunctionPrefix, "cudaFree"}, {Field::FunctionPrefix, "__cudart"},
+    {Field::FunctionPrefix, "cudart::"}, {Field::FunctionPrefix, "cuArray"}, {Field::FunctionPrefix, "ncclMem"},
+};
+
+bool matches(const Pattern& pattern, const Frame& frame) {
+  switch (pattern.field) {
+    case Field::Module: {
+      const std::size_t slash = frame.module.rfind('/');
+      return string_view(frame.module).substr(slash == std::string::npos ? 0 : slash + 1).find(pattern.text) != string_view::npos;
+    }
+    case Field::FilePart: return frame.file.find(pattern.text) != std::string::npos;
+    case Field::FunctionPrefix: return frame.function.starts_with(pattern.text);
+    case Field::FunctionPart: return frame.function.find(pattern.text) != std::string::npos;
+  }
+  return false;
+}
+
+template <std::size_t N>
+bool any(const Pattern (&patterns)[N], const Frame& frame) {
+  return std::any_of(std::begin(patterns), std::end(patterns), [&](const Pattern& p) { return matches(p, frame); });
+}
+
+string_view last_part(string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == string_view::npos ? path : path.substr(slash + 1);
+}
+
+// Arguments and return types make a name unreadable; templates too.
+std::string bare_function(string_view name) {
+  std::string result;
+  int angle = 0;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const char c = name[i];
+    if (c == '<' && i != 0 && name.substr(0, i).find("operator") == string_view::npos) { ++angle; continue; }
+    if (c == '>' && angle > 0) { --angle; continue; }
+    if (angle > 0) continue;
+    if (c == '(' && name.substr(i).starts_with("(anonymous namespace)")) {
+      i += string_view("(anonymous namespace)").size() - 1;
+      if (name.substr(i + 1).starts_with("::")) i += 2;
+      continue;
+    }
+    if (c == '(' && !result.ends_with("operator")) break;
+    result += c;
+  }
+  const std::size_t space = result.rfind(' ');
+  if (space != std::string::npos && result.find("operator") == std::string::npos) result.erase(0, space + 1);
+  return result.empty() ? std::string(name) : result;
+}
+
+}  // namespace
+
+FrameClass classify(const Frame& frame) {
+  if (any(kRuntime, frame)) return FrameClass::Runtime;
+  if (frame.language == FrameLanguage::Python) return FrameClass::Python;
+  return any(kCudaLibraries, frame) ? FrameClass::CudaLibrary : FrameClass::Native;
+}
+
+bool is_plumbing(const Frame& frame) {
+  if (frame.function.empty() || frame.function == "?") return true;
+  return any(kRuntime, frame) || any(kCudaLibraries, frame) || any(kFrameworks, frame);
+}
+
+const Frame* own_frame(const Trace& trace, SiteId site) {
+  const Frame* innermost = nullptr;
+  for (; site != 0 && site < trace.sites.size(); site = trace.sites[site].parent) {
+    const Site& node = trace.sites[site];
+    for (std::uint32_t i = 0; i < node.frame_count && node.first_frame + i < trace.frames.size(); ++i) {
+      const Frame& frame = trace.frames[node.first_frame + i];
+      if (innermost == nullptr) innermost = &frame;
+      if (!is_plumbing(frame)) return &frame;
+    }
+    if (node.parent >= site) break;  // a parent is older than its children; anything else is damage
+  }
+  return innermost;
+}
+
+std::string short_name(const Trace& trace, SiteId site) {
+  const Frame* const frame = own_frame(trace, site);
+  if (frame == nullptr) return "no stack";
+  const std::string function = frame->language == FrameLanguage::Python ? frame->function : bare_function(frame->function);
+  if (frame->line != 0) return function + " (" + std::string(last_part(frame->file)) + ":" + std::to_string(frame->line) + ")";
+  const string_view where = !frame->module.empty() ? last_part(frame->module) : last_part(frame->file);
+  return where.empty() ? function : function + " (" + std::string(where) + ")";
+}
+
+}  // namespace cuheap

@@ -1,0 +1,22 @@
+// short_name: the one line that stands for a stack: the deepest frame of the user's own code. What is not the user's own
+// (allocators, runtimes, interpreters, frameworks) is data in short_name.cpp.
+#pragma once
+#include <string>
+
+#include "tools/analysis/flame.h"
+#include "tools/model/trace.h"
+
+namespace cuheap {
+
+FrameClass classify(const Frame& frame);
+
+/// True for frames that say how memory was asked for, not why: allocators, runtimes, framework internals.
+bool is_plumbing(const Frame& frame);
+
+/// The frame that names a stack: the innermost that is not plumbing, else the innermost one; null for the empty stack.
+const Frame* own_frame(const Trace& trace, SiteId site);
+
+/// "function (file:line)"; "function (module)" where no line is known; "no stack" for the empty one.
+std::string short_name(const Trace& trace, SiteId site);
+
+}  // namespace cuheap
