@@ -1,0 +1,39 @@
+// oom: every out-of-memory of a run: what was asked for, the state of the floors at that moment, who held the memory, and a
+// first class by rules (a table in oom.cpp) with evidence, advice and what will not help.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/analysis/leaks.h"
+#include "tools/analysis/peak.h"
+
+namespace cuheap {
+
+struct OomReport {
+  Moment at;                       // the OutOfMemory event
+  std::uint16_t process = 0;
+  std::int16_t device = 0;
+  Floor floor = Floor::None;       // that refused
+  std::uint64_t request = 0;
+  SiteId site = 0;                 // who asked
+  PhaseId phase = 0;
+  DeviceState state;               // of the device, then
+  std::uint64_t device_total = 0;  // 0: unknown
+  std::string oom_class;           // "fragmentation", "growth_leak", "foreign_process", "too_big" ...
+  std::vector<std::string> evidence;
+  std::vector<std::string> advice;
+  std::vector<std::string> will_not_help;
+  LiveSites top_sites;             // live then, on the floor closest to the program
+};
+
+struct OomOptions {
+  std::size_t max_reports = 100;   // the first ones; the floors count them all
+  std::size_t top_sites = 20;
+};
+
+/// One pass; `leaks` may be null.
+std::vector<OomReport> ooms(const Trace& trace, const LeakReport* leaks = nullptr, const OomOptions& options = {});
+
+}  // namespace cuheap
