@@ -51,7 +51,7 @@ struct Segment {
   std::uint64_t live = 0;
   SiteId site = 0;                      // who allocated it, where known
   bool joins_next = false;              // contiguous with the next one: a hole may run through
-  std::vector<SegmentBlock> blocks;     // by address
+  std::vector<SegmentBlock> blocks;     // by address; a block that spans several segments shows its part in each
 };
 
 struct FragmentationReport {
