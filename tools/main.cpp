@@ -16,6 +16,7 @@ namespace {
 constexpr int kUsage = 2;
 
 const Command kCommands[] = {
+    {"import", "turn a PyTorch memory snapshot into a trace", define_import},
     {"dump", "print a trace, one line a record", define_dump},
 };
 
