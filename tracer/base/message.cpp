@@ -1,0 +1,137 @@
+#include "tracer/base/message.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "tracer/base/keep_errno.h"
+
+namespace cuheap {
+namespace {
+
+// strerror() may load message catalogues; the few that matter here are spelled out.
+const char* error_text(int error_number) {
+  switch (error_number) {
+    case EACCES: return "Permission denied";
+    case EBADF: return "the file was closed by the program";
+    case EDQUOT: return "Disk quota exceeded";
+    case EEXIST: return "File exists";
+    case EFBIG: return "File size limit reached";
+    case EIO: return "Input/output error";
+    case ELOOP: return "Too many levels of symbolic links";
+    case EMFILE: return "Too many open files";
+    case ENAMETOOLONG: return "File name too long";
+    case ENOENT: return "No such file or directory";
+    case ENOMEM: return "Out of memory";
+    case ENOSPC: return "No space left on device";
+    case ENOTDIR: return "Not a directory";
+    case EPERM: return "Operation not permitted";
+    case EROFS: return "Read-only file system";
+    case EAGAIN: return "Resource temporarily unavailable";
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
+MessageLine& MessageLine::text(const char* text) {
+  const std::size_t length = strlen(text);
+  const std::size_t room = sizeof(text_) - size_;
+  const std::size_t taken = length < room ? length : room;
+  memcpy(text_ + size_, text, taken);
+  size_ += taken;
+  return *this;
+}
+
+MessageLine& MessageLine::number(std::uint64_t value) {
+  char digits[21];
+  char* at = digits + sizeof(digits);
+  *--at = '\0';
+  do {
+    *--at = static_cast<char>('0' + value % 10);
+    value /= 10;
+  } while (value != 0);
+  return text(at);
+}
+
+MessageLine& MessageLine::bytes(std::uint64_t value) {
+  static constexpr const char* kUnits[] = {" B", " KiB", " MiB", " GiB", " TiB"};
+  std::size_t unit = 0;
+  std::uint64_t tenths = value * 10;
+  while (tenths >= 10240 && unit + 1 < sizeof(kUnits) / sizeof(*kUnits)) {
+    tenths /= 1024;
+    ++unit;
+  }
+  number(tenths / 10);
+  if (unit != 0 && tenths % 10 != 0) text(".").number(tenths % 10);
+  return text(kUnits[unit]);
+}
+
+MessageLine& MessageLine::error(int error_number) {
+  if (const char* const known = error_text(error_number)) return text(known);
+  return text("error ").number(static_cast<std::uint64_t>(error_number));
+}
+
+void MessageLine::send() const {
+  static constexpr char kPrefix[] = "cuheap: ";
+  const KeepErrno keep;
+  char line[sizeof(kPrefix) + sizeof(text_)];
+  memcpy(line, kPrefix, sizeof(kPrefix) - 1);
+  memcpy(line + sizeof(kPrefix) - 1, text_, size_);
+  line[sizeof(kPrefix) - 1 + size_] = '\n';
+  // Raw: write() of libc is a cancellation point. A closed or full fd 2 is the host's business.
+  syscall(SYS_write, 2, line, sizeof(kPrefix) + size_);
+}
+
+namespace message {
+
+void trace_not_started(const char* path, int error_number) {
+  static constinit std::atomic<bool> said{false};
+  if (first_time(said))
+    MessageLine().text("cannot write ").text(path).text(": ").error(error_number)
+        .text("; the program runs without being recorded (set CUHEAP_DIR to a writable folder)").send();
+}
+
+void directory_not_usable(const char* directory, int error_number) {
+  static constinit std::atomic<bool> said{false};
+  if (first_time(said))
+    MessageLine().text("cannot use the folder ").text(directory).text(": ").error(error_number)
+        .text("; the program runs without being recorded (set CUHEAP_DIR to a writable folder)").send();
+}
+
+void trace_stopped(const char* path, int error_number) {
+  static constinit std::atomic<bool> said{false};
+  if (first_time(said))
+    MessageLine().text("recording stops: ").text(path).text(": ").error(error_number)
+        .text("; what is recorded stays readable, later events are counted as lost").send();
+}
+
+void trace_reached_max_size(const char* path, std::uint64_t bytes) {
+  static constinit std::atomic<bool> said{false};
+  if (first_time(said))
+    MessageLine().text("recording stops: ").text(path).text(" has reached CUHEAP_MAX_SIZE (").bytes(bytes)
+        .text("); later events are counted as lost").send();
+}
+
+void helper_not_started(int error_number) {
+  static constinit std::atomic<bool> said{false};
+  if (first_time(said))
+    MessageLine().text("cannot start the helper thread: ").error(error_number)
+        .text("; the program runs without being recorded").send();
+}
+
+void stacks_turned_off() {
+  static constinit std::atomic<bool> said{false};
+  if (first_time(said))
+    MessageLine().text("the unwinder met unwind information it cannot read; later events have no native stacks").send();
+}
+
+void option_ignored(const char* name, const char* value, const char* expected) {
+  // Once per option: the caller parses each once.
+  MessageLine().text(name).text("=").text(value).text(" is ignored: expected ").text(expected).send();
+}
+
+}  // namespace message
+}  // namespace cuheap
