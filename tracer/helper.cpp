@@ -1,0 +1,120 @@
+#include "tracer/helper.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tracer/base/hook_scope.h"
+#include "tracer/base/process.h"
+
+namespace cuheap {
+namespace {
+
+constexpr std::uint64_t kMillisecond = 1'000'000;
+constexpr std::uint64_t kShortestNapNs = 1 * kMillisecond;
+constexpr std::uint64_t kLongestNapNs = 20 * kMillisecond;
+constexpr std::uint64_t kSweepPeriodNs = 200 * kMillisecond;
+constexpr std::size_t kFirstTarget = 256;   // 16 MiB: 1.6 million events of 10 bytes
+constexpr std::size_t kLargestTarget = 1024;  // 64 MiB
+constexpr std::size_t kStackBytes = 256 * 1024;
+
+std::uint64_t monotonic_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+void nap(std::uint64_t ns) {
+  const timespec time{0, static_cast<long>(ns)};
+  syscall(SYS_nanosleep, &time, nullptr);
+}
+
+int create_detached(void* (*main)(void*), void* argument, std::size_t stack_bytes) {
+  pthread_attr_t attributes;
+  if (const int error = pthread_attr_init(&attributes); error != 0) return error;
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  if (stack_bytes != 0) pthread_attr_setstacksize(&attributes, stack_bytes);
+  pthread_t thread;
+  const int error = pthread_create(&thread, &attributes, main, argument);
+  pthread_attr_destroy(&attributes);
+  return error;
+}
+
+}  // namespace
+
+int Helper::start(ChunkFile& file) {
+  file_ = &file;
+  stopping_.store(false, std::memory_order_relaxed);
+  running_.store(true, std::memory_order_release);
+  // Blocked here, so that the new thread starts with them blocked: the host's signals go to the host's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = create_detached(&thread_main, this, kStackBytes);
+  // A host with much thread-local storage needs more than that.
+  if (error != 0) error = create_detached(&thread_main, this, 0);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) running_.store(false, std::memory_order_release);
+  return error;
+}
+
+bool Helper::stop() {
+  stopping_.store(true, std::memory_order_release);
+  for (int i = 0; i < 1000 && is_running(); ++i) nap(kMillisecond);
+  return !is_running();
+}
+
+void Helper::forget() {
+  running_.store(false, std::memory_order_relaxed);
+  stopping_.store(true, std::memory_order_relaxed);
+}
+
+bool Helper::add_task(void (*task)(), std::uint64_t period_ns) {
+  const std::size_t slot = task_count_.fetch_add(1, std::memory_order_relaxed);
+  if (slot >= kMaxTasks) return false;
+  tasks_[slot].period_ns = period_ns;
+  tasks_[slot].next_ns = 0;
+  tasks_[slot].call.store(task, std::memory_order_release);
+  return true;
+}
+
+void* Helper::thread_main(void* self) {
+  prctl(PR_SET_NAME, "cuheap", 0, 0, 0);
+  static_cast<Helper*>(self)->run();
+  return nullptr;
+}
+
+void Helper::run() {
+  const HookScope scope;  // whatever we call here must not be recorded as the host's doing
+  std::size_t target = kFirstTarget;
+  std::uint64_t nap_ns = kShortestNapNs;
+  std::uint64_t next_sweep = monotonic_ns() + kSweepPeriodNs;
+  while (!stopping_.load(std::memory_order_acquire) && process::is_owner()) {
+    const std::size_t left = file_->stock_size();
+    if (left < target / 2 && target < kLargestTarget) target *= 2;  // they are faster than one nap
+    const std::size_t added = file_->fill_stock(target);
+    const std::uint64_t now = monotonic_ns();
+    if (now >= next_sweep) {
+      file_->sweep();
+      next_sweep = now + kSweepPeriodNs;
+    }
+    run_tasks(now);
+    nap_ns = added != 0 ? kShortestNapNs : nap_ns * 2 < kLongestNapNs ? nap_ns * 2 : kLongestNapNs;
+    nap(nap_ns);
+  }
+  running_.store(false, std::memory_order_release);
+}
+
+void Helper::run_tasks(std::uint64_t now) {
+  for (Task& task : tasks_) {
+    void (*const call)() = task.call.load(std::memory_order_acquire);
+    if (call == nullptr || now < task.next_ns) continue;
+    task.next_ns = now + task.period_ns;
+    call();
+  }
+}
+
+}  // namespace cuheap

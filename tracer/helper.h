@@ -1,0 +1,44 @@
+// Helper: our one thread in the host. It prepares chunks ahead of the threads and tidies up behind them; it never touches
+// records. Named "cuheap", all signals blocked, detached.
+#pragma once
+#include <atomic>
+#include <cstdint>
+
+#include "tracer/chunks.h"
+
+namespace cuheap {
+
+class Helper {
+ public:
+  /// 0 or errno. `file` outlives the helper.
+  [[nodiscard]] int start(ChunkFile& file);
+  /// Asks it to end and waits, at most about a second; false: still running.
+  bool stop();
+  bool is_running() const { return running_.load(std::memory_order_acquire); }
+  /// In a fork child: there is no helper.
+  void forget();
+
+  /// Called about every `period_ns` by the helper, outside every lock, until it stops. `task` must return soon: no chunk is
+  /// prepared meanwhile. False: no slot left. May be called before or after start.
+  [[nodiscard]] bool add_task(void (*task)(), std::uint64_t period_ns);
+
+ private:
+  static void* thread_main(void* self);
+  void run();
+  void run_tasks(std::uint64_t now);
+
+  struct Task {
+    std::atomic<void (*)()> call{nullptr};
+    std::uint64_t period_ns = 0;
+    std::uint64_t next_ns = 0;
+  };
+  static constexpr std::size_t kMaxTasks = 8;
+
+  ChunkFile* file_ = nullptr;
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> running_{false};
+  std::atomic<std::size_t> task_count_{0};
+  Task tasks_[kMaxTasks];
+};
+
+}  // namespace cuheap
