@@ -49,14 +49,20 @@ class Recorder final : public EventSink {
 
   void count_loss(LossReason reason, std::uint64_t events = 1);
 
-  /// Orderly end: stamps end_ns and stops the helper. Also safe to skip: the file is valid without it.
+  /// Orderly end: stamps end_ns and stops the helper. Also safe to skip: the file is valid without it. start() may
+  /// follow again.
   void stop();
 
-  /// In a fork child: recording off, locks reset, memory leaked on purpose, no system call that could touch the
-  /// parent's file.
-  void after_fork_in_child();
+  /// Has `task` called about every `period_ns` by our helper thread, inside a HookScope, outside every lock of ours. It
+  /// must return soon: no chunk is prepared meanwhile. False: too many of them.
+  [[nodiscard]] bool add_helper_task(void (*task)(), std::uint64_t period_ns);
 
-  /// In a fork child whose parent had not started: nothing to do; the child may start() on its own.
+  /// The file being written; empty before start().
+  const char* trace_path() const;
+
+  /// In a fork child: recording off for good, locks reset, memory leaked on purpose, no system call that could touch the
+  /// parent's file. If the parent had not started, nothing happens and the child may start() on its own.
+  void after_fork_in_child();
 };
 
 /// The process's recorder.
