@@ -167,7 +167,7 @@ void* find_symbol(const char* symbol, const void* not_here) {
   return wanted.found;
 }
 
-std::uint64_t loader_generation() {
+std::uint64_t loads_and_unloads() {
   std::uint64_t generation = 0;
   dl_iterate_phdr(read_generation, &generation);
   return generation;

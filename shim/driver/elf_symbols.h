@@ -34,6 +34,6 @@ bool find_object(const char* soname, LoadedObject* out);
 void* find_symbol(const char* symbol, const void* not_here);
 
 /// How many objects have been loaded and unloaded so far: changes whenever the answer of a look-up may.
-std::uint64_t loader_generation();
+std::uint64_t loads_and_unloads();
 
 }  // namespace cuheap

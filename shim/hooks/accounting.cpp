@@ -1,0 +1,256 @@
+#include "shim/hooks/accounting.h"
+
+#include "shim/driver/driver.h"
+#include "shim/hooks/contexts.h"
+#include "shim/hooks/phases.h"
+#include "tracer/base/keep_errno.h"
+
+namespace cuheap {
+namespace {
+
+// Frames of ours between capture_site's caller and the host: before_allocation or after_free, and the hook.
+constexpr unsigned kOwnFrames = 2;
+constexpr std::size_t kDevices = 129;  // the host first, then ordinals; higher ones share the last
+
+constinit BlockTable block_table;
+constinit BlockTable array_table;
+constinit std::atomic<std::uint64_t> live_bytes[2][kDevices];  // physical, allocation
+
+std::atomic<std::uint64_t>& live_bytes_of(Floor floor, int device) {
+  const std::size_t index = static_cast<std::size_t>(device + 1);
+  return live_bytes[floor == Floor::Physical ? 0 : 1][index < kDevices ? index : kDevices - 1];
+}
+
+void died(const Block& block) { count_live(Floor::Allocation, block.device, -static_cast<std::int64_t>(block.size)); }
+
+bool is_physical(Family family) { return family == Family::Handle || family == Family::HostHandle; }
+Floor floor_of(Family family) { return is_physical(family) ? Floor::Physical : Floor::Allocation; }
+
+/// The driver ends these with their context; pools, graphs and handles outlive it.
+bool ends_with_context(Family family) {
+  return family != Family::AsyncPool && family != Family::Graph && !is_physical(family);
+}
+
+void record_refusal(const PendingAllocation& pending, CUresult result) {
+  Event event;
+  event.kind = result == CUDA_ERROR_OUT_OF_MEMORY ? EventKind::OutOfMemory : EventKind::AllocateFailed;
+  event.floor = floor_of(pending.family);
+  event.family = pending.family;
+  event.device = static_cast<std::int16_t>(is_host_family(pending.family) ? -1 : pending.request.caller.device);
+  event.size = pending.request.bytes;
+  event.stream = pending.stream;
+  event.context = pending.request.caller.context;
+  event.site = pending.request.site;
+  event.phase = current_phase();
+  event.extra0 = static_cast<std::uint64_t>(result);
+  if (event.kind == EventKind::OutOfMemory) {
+    event.extra0 = live_bytes_of(event.floor, event.device).load(std::memory_order_relaxed);
+    event.extra1 = event.extra0 + allocator().idle_bytes(event.device);
+  }
+  recorder().record(event);
+}
+
+Block block_of(const PendingAllocation& pending, std::uint64_t address, std::uint8_t event_flags) {
+  const Caller& caller = pending.request.caller;
+  Block block;
+  block.size = pending.request.bytes;
+  block.identity = address;
+  block.family = pending.family;
+  block.device = static_cast<std::int16_t>(is_host_family(pending.family) ? -1 : caller.device);
+  if (ends_with_context(pending.family)) {
+    block.context = caller.context;
+    block.generation = caller.generation;
+  }
+  if ((event_flags & kEventPooled) != 0) block.flags |= kBlockPooled;
+  if (caller.capture.open) block.flags |= kBlockCapture;
+  return block;
+}
+
+/// The driver says this of everything once the process is on its way out: the memory is gone.
+bool is_gone(CUresult result) { return result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED; }
+
+}  // namespace
+
+BlockTable& blocks() { return block_table; }
+BlockTable& arrays() { return array_table; }
+
+void count_live(Floor floor, int device, std::int64_t bytes) {
+  live_bytes_of(floor, device).fetch_add(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed);
+}
+
+Caller current_caller() {
+  const CurrentContext now = current_context();
+  return {now.device, now.context, now.generation, process::thread_id(), capture_view()};
+}
+
+void record_block(const HookScope&, EventKind kind, Floor floor, const Block& block, std::uint64_t stream, SiteId site,
+                  std::uint8_t event_flags) {
+  Event event;
+  event.kind = kind;
+  event.floor = floor;
+  event.family = block.family;
+  event.device = block.device;
+  event.address = block.identity;
+  event.size = kind == EventKind::Allocate ? block.size : 0;
+  event.stream = stream;
+  event.context = block.context;
+  event.site = site;
+  event.phase = current_phase();
+  event.flags = event_flags;
+  if ((block.flags & kBlockPooled) != 0) event.flags |= kEventPooled;
+  recorder().record(event);
+}
+
+__attribute__((noinline)) PendingAllocation before_allocation(Family family, std::size_t bytes, CUstream stream) {
+  PendingAllocation pending;
+  pending.family = family;
+  pending.stream = reinterpret_cast<std::uint64_t>(stream);
+  pending.request.bytes = bytes;
+  if (!is_armed()) return pending;
+  const KeepErrno keep;
+  const HookScope scope;
+  if (!scope) {
+    recorder().count_loss(LossReason::Reentered);
+    return pending;
+  }
+  pending.request.caller = current_caller();
+  pending.counted = recorder().is_recording();
+  if (!pending.counted) return pending;
+  const CapturedSite site = recorder().capture_site(scope, kOwnFrames);
+  pending.request.site = site.id;
+  pending.request.site_bits = site.bits;
+  return pending;
+}
+
+void after_allocation(const PendingAllocation& pending, CUresult result, std::uint64_t address, std::uint8_t event_flags) {
+  if (!pending.counted) return;
+  const KeepErrno keep;
+  const HookScope scope;
+  if (!scope) return;
+  if (result != CUDA_SUCCESS) return record_refusal(pending, result);
+  const Block block = block_of(pending, address, event_flags);
+  BlockTable& table = pending.family == Family::Array ? array_table : block_table;
+  if (!table.insert(address, block)) recorder().count_loss(LossReason::TableFull);
+  count_live(Floor::Allocation, block.device, static_cast<std::int64_t>(block.size));
+  if (pending.request.caller.capture.open) event_flags |= kEventCapturing;
+  record_block(scope, EventKind::Allocate, floor_of(pending.family), block, pending.stream, pending.request.site, event_flags);
+}
+
+PendingFree before_free(BlockTable& table, std::uint64_t address, CUstream stream) {
+  PendingFree pending;
+  pending.key = address;
+  pending.stream = reinterpret_cast<std::uint64_t>(stream);
+  pending.block.identity = address;
+  if (!is_armed() || address == 0) return pending;
+  const KeepErrno keep;
+  const HookScope scope;
+  if (!scope) {
+    recorder().count_loss(LossReason::Reentered);
+    return pending;
+  }
+  pending.caller = current_caller();
+  pending.counted = recorder().is_recording();
+  if (!pending.counted) return pending;
+  pending.known = table.announce_free(address, &pending.block);
+  record_block(scope, EventKind::Free, Floor::Allocation, pending.block, pending.stream, 0, 0);
+  return pending;
+}
+
+__attribute__((noinline)) void after_free(BlockTable& table, const PendingFree& pending, CUresult result) {
+  if (!pending.counted) return;
+  const KeepErrno keep;
+  const HookScope scope;
+  if (!scope) return;
+  if (is_gone(result)) {
+    if (!pending.known) return;
+    table.erase(pending.key, pending.block.serial);
+    died(pending.block);
+    return;
+  }
+  if (pending.known) table.revive(pending.key, pending.block.serial);
+  Event event;
+  event.kind = EventKind::FreeFailed;
+  event.floor = Floor::Allocation;
+  event.family = pending.block.family;
+  event.device = pending.block.device;
+  event.address = pending.block.identity;
+  event.context = pending.block.context;
+  event.extra0 = static_cast<std::uint64_t>(result);
+  event.site = recorder().capture_site(scope, kOwnFrames).id;
+  event.phase = current_phase();
+  recorder().record(event);
+}
+
+void note_exposed(CUdeviceptr address, CUresult result) {
+  if (result != CUDA_SUCCESS || !is_armed()) return;
+  const KeepErrno keep;
+  const HookScope scope;
+  if (scope) blocks().change(address, [](Block& block) { block.flags |= kBlockExposed; });
+}
+
+void note_memory_info(const Caller& caller, CUresult result, const std::size_t* free, const std::size_t* total) {
+  if (result != CUDA_SUCCESS || free == nullptr || total == nullptr || !is_recording()) return;
+  const KeepErrno keep;
+  const HookScope scope;
+  if (!scope) return;
+  // The trace holds the driver's number; the host got that and what our pool could hand out.
+  const std::uint64_t idle = allocator().idle_bytes(caller.device);
+  Event event;
+  event.kind = EventKind::MemoryInfo;
+  event.floor = Floor::Physical;
+  event.device = static_cast<std::int16_t>(caller.device);
+  event.size = *free > idle ? *free - idle : 0;
+  event.extra0 = *total;
+  event.context = caller.context;
+  event.phase = current_phase();
+  recorder().record(event);
+}
+
+void note(EventKind kind, Floor floor, std::uint64_t address, std::uint64_t size, std::uint64_t extra0, std::uint64_t extra1,
+          CUstream stream) {
+  if (!is_recording()) return;
+  const KeepErrno keep;
+  const HookScope scope;
+  if (!scope) return recorder().count_loss(LossReason::Reentered);
+  Event event;
+  event.kind = kind;
+  event.floor = floor;
+  event.device = static_cast<std::int16_t>(current_context().device);
+  event.address = address;
+  event.size = size;
+  event.extra0 = extra0;
+  event.extra1 = extra1;
+  event.stream = reinterpret_cast<std::uint64_t>(stream);
+  event.phase = current_phase();
+  recorder().record(event);
+}
+
+EndingContext before_context_end(std::uint64_t context) {
+  if (!is_armed() || context == 0) return {};
+  const KeepErrno keep;
+  const EndingContext ending{context, context_generation(context), now_ns()};
+  allocator().context_ending(ending.context, ending.generation);
+  return ending;
+}
+
+void after_context_end(const EndingContext& ending, bool ended) {
+  if (ending.context == 0) return;
+  const KeepErrno keep;
+  allocator().context_ended(ending.context, ending.generation, ended);
+  if (!ended) return;
+  context_has_ended(ending.context);
+  const HookScope scope;
+  if (!scope) return;
+  blocks().forget_context(ending.context, ending.generation, died);
+  arrays().forget_context(ending.context, ending.generation, died);
+  if (!recorder().is_recording()) return;
+  Event event;
+  event.kind = EventKind::ContextEnd;
+  event.floor = Floor::Allocation;
+  event.context = ending.context;
+  event.time_ns = ending.time_ns;  // before the driver could hand its addresses out again
+  event.phase = current_phase();
+  recorder().record(event);
+}
+
+}  // namespace cuheap

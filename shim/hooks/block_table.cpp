@@ -1,0 +1,47 @@
+#include "shim/hooks/block_table.h"
+
+namespace cuheap {
+
+bool BlockTable::insert(std::uint64_t key, const Block& block) {
+  Shard& home = shard(key);
+  const SpinGuard guard(home.lock);
+  Block* const entry = guard && key != 0 ? home.map.insert(key, block) : nullptr;
+  if (entry == nullptr) return false;
+  entry->serial = ++home.serial;
+  return true;
+}
+
+bool BlockTable::find(std::uint64_t key, Block* out) {
+  return change(key, [out](const Block& block) { *out = block; });
+}
+
+bool BlockTable::announce_free(std::uint64_t key, Block* out) {
+  return change(key, [out](Block& block) {
+    *out = block;
+    block.flags |= kBlockDying;
+  });
+}
+
+void BlockTable::erase(std::uint64_t key, std::uint32_t serial) {
+  Shard& home = shard(key);
+  const SpinGuard guard(home.lock);
+  const Block* const block = guard ? home.map.find(key) : nullptr;
+  if (block != nullptr && block->serial == serial) home.map.erase(key);
+}
+
+void BlockTable::revive(std::uint64_t key, std::uint32_t serial) {
+  change(key, [serial](Block& block) {
+    if (block.serial == serial) block.flags &= static_cast<std::uint8_t>(~kBlockDying);
+  });
+}
+
+std::size_t BlockTable::size() {
+  std::size_t size = 0;
+  for (Shard& home : shards_) {
+    const SpinGuard guard(home.lock);
+    if (guard) size += home.map.size();
+  }
+  return size;
+}
+
+}  // namespace cuheap

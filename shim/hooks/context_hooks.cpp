@@ -1,0 +1,149 @@
+// Contexts, streams, peers, captures, checkpoints: nothing is allocated here, but memory begins and ends with them.
+#include "shim/hooks/contexts.h"
+
+#include "shim/driver/driver.h"
+#include "shim/hooks/accounting.h"
+#include "tracer/base/keep_errno.h"
+
+using namespace cuheap;
+
+namespace {
+
+std::uint64_t number_of(const void* handle) { return reinterpret_cast<std::uint64_t>(handle); }
+
+/// A release ends the primary context if it was the last one.
+bool is_primary_inactive(CUdevice device) {
+  unsigned flags = 0;
+  int active = 1;
+  return driver().cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active == 0;
+}
+
+void tell_stream_created(CUresult result, const CUstream* stream) {
+  if (result == CUDA_SUCCESS && is_armed()) allocator().stream_created(current_context().context, *stream);
+}
+
+void before_stream_destroyed(CUstream stream) {
+  if (!is_armed()) return;
+  const KeepErrno keep;
+  allocator().stream_destroyed(stream);
+  const HookScope scope;
+  if (scope) note_capture_ended(scope, stream);
+}
+
+}  // namespace
+
+CUHEAP_EXPORT CUresult cuInit(unsigned flags) {
+  const CUresult result = driver().cuInit(flags);
+  if (result == CUDA_SUCCESS) driver_initialised();
+  return result;
+}
+
+CUHEAP_EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
+  const EndingContext ending = before_context_end(number_of(context));
+  const CUresult result = driver().cuCtxDestroy_v2(context);
+  after_context_end(ending, result == CUDA_SUCCESS);
+  return result;
+}
+
+CUHEAP_EXPORT CUresult cuCtxDestroy(CUcontext context) {
+  const EndingContext ending = before_context_end(number_of(context));
+  const CUresult result = driver().cuCtxDestroy(context);
+  after_context_end(ending, result == CUDA_SUCCESS);
+  return result;
+}
+
+// Its usage count was 1 by cuCtxCreate and more only by the deprecated cuCtxAttach: a success may or may not be the end,
+// and the driver does not tell; programs of this century do not call it.
+CUHEAP_EXPORT CUresult cuCtxDetach(CUcontext context) {
+  const EndingContext ending = before_context_end(number_of(context));
+  const CUresult result = driver().cuCtxDetach(context);
+  after_context_end(ending, result == CUDA_SUCCESS);
+  return result;
+}
+
+CUHEAP_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
+  const CUresult result = driver().cuDevicePrimaryCtxRetain(out, device);
+  if (result == CUDA_SUCCESS) note_primary_context(device, *out);
+  return result;
+}
+
+CUHEAP_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  const EndingContext ending = before_context_end(primary_context(device));
+  const CUresult result = driver().cuDevicePrimaryCtxRelease_v2(device);
+  after_context_end(ending, result == CUDA_SUCCESS && is_primary_inactive(device));
+  return result;
+}
+
+CUHEAP_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+  const EndingContext ending = before_context_end(primary_context(device));
+  const CUresult result = driver().cuDevicePrimaryCtxRelease(device);
+  after_context_end(ending, result == CUDA_SUCCESS && is_primary_inactive(device));
+  return result;
+}
+
+CUHEAP_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  const EndingContext ending = before_context_end(primary_context(device));
+  const CUresult result = driver().cuDevicePrimaryCtxReset_v2(device);
+  after_context_end(ending, result == CUDA_SUCCESS);
+  return result;
+}
+
+CUHEAP_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+  const EndingContext ending = before_context_end(primary_context(device));
+  const CUresult result = driver().cuDevicePrimaryCtxReset(device);
+  after_context_end(ending, result == CUDA_SUCCESS);
+  return result;
+}
+
+CUHEAP_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
+  const CUresult result = driver().cuCtxEnablePeerAccess(peer, flags);
+  if (result == CUDA_SUCCESS && is_armed()) allocator().peer_enabled(current_context().context, number_of(peer));
+  return result;
+}
+
+CUHEAP_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer) {
+  const CUresult result = driver().cuCtxDisablePeerAccess(peer);
+  if (result == CUDA_SUCCESS && is_armed()) allocator().peer_disabled(current_context().context, number_of(peer));
+  return result;
+}
+
+CUHEAP_EXPORT CUresult cuStreamCreate(CUstream* out, unsigned flags) {
+  const CUresult result = driver().cuStreamCreate(out, flags);
+  tell_stream_created(result, out);
+  return result;
+}
+
+CUHEAP_EXPORT CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int priority) {
+  const CUresult result = driver().cuStreamCreateWithPriority(out, flags, priority);
+  tell_stream_created(result, out);
+  return result;
+}
+
+CUHEAP_EXPORT CUresult cuGreenCtxStreamCreate(CUstream* out, CUgreenCtx context, unsigned flags, int priority) {
+  const CUresult result = driver().cuGreenCtxStreamCreate(out, context, flags, priority);
+  tell_stream_created(result, out);
+  return result;
+}
+
+CUHEAP_EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
+  before_stream_destroyed(stream);
+  return driver().cuStreamDestroy_v2(stream);
+}
+
+CUHEAP_EXPORT CUresult cuStreamDestroy(CUstream stream) {
+  before_stream_destroyed(stream);
+  return driver().cuStreamDestroy(stream);
+}
+
+CUHEAP_EXPORT CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs* args) {
+  if (is_armed()) allocator().frozen(true);
+  const CUresult result = driver().cuCheckpointProcessLock(pid, args);
+  if (result != CUDA_SUCCESS && is_armed()) allocator().frozen(false);
+  return result;
+}
+
+CUHEAP_EXPORT CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs* args) {
+  const CUresult result = driver().cuCheckpointProcessUnlock(pid, args);
+  if (result == CUDA_SUCCESS && is_armed()) allocator().frozen(false);
+  return result;
+}

@@ -1,0 +1,34 @@
+// The hook table as data: which names are hooked, by what, and what was looked at and left alone.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/driver/driver.h"
+
+namespace cuheap {
+
+enum class Need : std::uint8_t { Required, Optional };
+enum class Action : std::uint8_t { Serve, Trace, Watch, Lookup };
+
+struct EntryPoint {
+  const char* name;
+  void* hook;        // our function of that name
+  DriverSlot slot;   // where the real one is kept
+  Need need;
+  Action action;
+};
+extern const EntryPoint kEntryPoints[];
+extern const std::size_t kEntryPointCount;
+
+/// The hooked entry of exactly this name, or null. No allocation, no lock.
+const EntryPoint* find_entry_point(const char* name);
+
+/// What a look-up that found `real` shall give: our hook if `real` is a hooked function of the loaded driver, else `real`.
+void* substitute(void* real);
+
+/// True if the name belongs to a family whose functions move memory and must be classified.
+bool is_memory_name(const char* name);
+/// True if the name is hooked or passed on purpose.
+bool is_classified(const char* name);
+
+}  // namespace cuheap

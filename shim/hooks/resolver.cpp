@@ -1,0 +1,64 @@
+#include "shim/hooks/resolver.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+
+#include "shim/driver/elf_symbols.h"
+#include "shim/hooks/entry_points.h"
+
+namespace cuheap {
+namespace {
+
+constinit DlsymFunction next = nullptr;
+
+DlsymFunction find_next() {
+  // 2.34 merged libdl into libc; the other two are the first versions of the two architectures.
+  constexpr const char* kVersions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+  for (const char* version : kVersions) {
+    if (void* const found = dlvsym(RTLD_NEXT, "dlsym", version)) return reinterpret_cast<DlsymFunction>(found);
+  }
+  return reinterpret_cast<DlsymFunction>(find_symbol("dlsym", reinterpret_cast<const void*>(&find_next)));
+}
+
+/// The answer of a process without libcuda. Our own export of the name must not make it look as if there were one; the
+/// failed look-up is the real dlsym's, so that dlerror() has something to say.
+void* not_there(const char* name) {
+  constexpr const char kWhy[] = " (libcuda.so.1 is not loaded)";
+  char text[128];
+  const std::size_t size = strnlen(name, sizeof(text) - sizeof(kWhy));
+  std::memcpy(text, name, size);
+  std::memcpy(text + size, kWhy, sizeof(kWhy));
+  return next_dlsym()(RTLD_DEFAULT, text);
+}
+
+}  // namespace
+
+DlsymFunction next_dlsym() {
+  DlsymFunction found = __atomic_load_n(&next, __ATOMIC_ACQUIRE);
+  if (found == nullptr) {
+    found = find_next();
+    __atomic_store_n(&next, found, __ATOMIC_RELEASE);
+  }
+  return found;
+}
+
+void* look_up_hooked(void* handle, const char* name) {
+  const EntryPoint* const entry = find_entry_point(name);
+  if (handle == RTLD_DEFAULT) return not_there(name);
+  void* const real = next_dlsym()(handle, name);
+  if (real == nullptr || entry == nullptr) return real;
+  const bool have_driver = find_driver();
+  if (real == entry->hook) return have_driver ? real : not_there(name);
+  return have_driver ? substitute(real) : real;
+}
+
+}  // namespace cuheap
+
+/// For the assembly stub: the function that shall answer this call; it is jumped to with the same arguments.
+extern "C" __attribute__((visibility("hidden"), used)) cuheap::DlsymFunction cuheap_route_dlsym(void* handle, const char* name) {
+  using namespace cuheap;
+  if (handle == RTLD_NEXT || find_entry_point(name) == nullptr) return next_dlsym();
+  if (handle == RTLD_DEFAULT) return find_driver() ? next_dlsym() : &look_up_hooked;
+  return &look_up_hooked;
+}
