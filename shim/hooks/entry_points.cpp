@@ -70,10 +70,10 @@ const EntryPoint* find_entry_point(const char* name) {
   }
 }
 
-void* substitute(void* real) {
-  if (real == nullptr) return real;
+void* substitute(const char* symbol, void* real) {
+  if (real == nullptr || symbol == nullptr) return real;
   for (const EntryPoint& entry : kEntryPoints) {
-    if (driver_function(entry.slot) == real) return entry.hook;
+    if (driver_function(entry.slot) == real && has_prefix(entry.name, symbol)) return entry.hook;
   }
   return real;
 }

@@ -23,8 +23,10 @@ extern const std::size_t kEntryPointCount;
 /// The hooked entry of exactly this name, or null. No allocation, no lock.
 const EntryPoint* find_entry_point(const char* name);
 
-/// What a look-up that found `real` shall give: our hook if `real` is a hooked function of the loaded driver, else `real`.
-void* substitute(void* real);
+/// What a look-up of the base name `symbol` that found `real` shall give: our hook if `real` is a hooked function of the
+/// loaded driver, else `real`. The address decides. The name only keeps apart functions that share one (a driver may
+/// have one body for all that it does not support): a hook's name begins with the base name.
+void* substitute(const char* symbol, void* real);
 
 /// True if the name belongs to a family whose functions move memory and must be classified.
 bool is_memory_name(const char* name);

@@ -10,12 +10,12 @@ using namespace cuheap;
 CUHEAP_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** out, int version, cuuint64_t flags,
                                            CUdriverProcAddressQueryResult* status) {
   const CUresult result = driver().cuGetProcAddress_v2(symbol, out, version, flags, status);
-  if (result == CUDA_SUCCESS && out != nullptr) *out = substitute(*out);
+  if (result == CUDA_SUCCESS && out != nullptr) *out = substitute(symbol, *out);
   return result;
 }
 
 CUHEAP_EXPORT CUresult cuGetProcAddress(const char* symbol, void** out, int version, cuuint64_t flags) {
   const CUresult result = driver().cuGetProcAddress(symbol, out, version, flags);
-  if (result == CUDA_SUCCESS && out != nullptr) *out = substitute(*out);
+  if (result == CUDA_SUCCESS && out != nullptr) *out = substitute(symbol, *out);
   return result;
 }

@@ -50,7 +50,7 @@ void* look_up_hooked(void* handle, const char* name) {
   if (real == nullptr || entry == nullptr) return real;
   const bool have_driver = find_driver();
   if (real == entry->hook) return have_driver ? real : not_there(name);
-  return have_driver ? substitute(real) : real;
+  return have_driver && driver_function(entry->slot) == real ? entry->hook : real;
 }
 
 }  // namespace cuheap
