@@ -1,0 +1,33 @@
+// Moving and setting bytes: one description of any copy, the check of its ends, and the way onto a stream with the rules for
+// pageable, pinned and device memory.
+#pragma once
+
+#include "simgpu/libcuda_entry.h"
+
+namespace cuheap::sim {
+
+/// Bytes from one address to another; either side may be host or device memory. `device`: who accesses (-1: anybody).
+Io move_bytes(int device, uint64_t destination, uint64_t source, uint64_t bytes);
+/// Rows of rows. Pitch in bytes, height in rows of a slice.
+struct Box {
+  uint64_t source = 0, destination = 0;
+  size_t source_pitch = 0, destination_pitch = 0;
+  size_t source_height = 0, destination_height = 0;
+  size_t width = 0, height = 1, depth = 1;
+  bool source_is_host = false, destination_is_host = false;
+};
+Io move_box(int device, const Box& box);
+/// False: the description makes no sense.
+CUresult box_of(const CUDA_MEMCPY3D& copy, Box& box);
+
+/// `wait`: the call returns when the bytes have moved.
+enum class Wait { No, Yes };
+CUresult copy_linear(CUstream stream, uint64_t destination, uint64_t source, size_t bytes, Wait wait, int device);
+CUresult copy_box(CUstream stream, const CUDA_MEMCPY3D& copy, Wait wait);
+CUresult fill(CUstream stream, uint64_t address, size_t pitch, unsigned value, unsigned element, size_t width, size_t height);
+
+/// Work of a node of that kind, for graphs that are built by hand.
+Work copy_work(const Box& box, int device);
+Work fill_work(uint64_t address, size_t pitch, unsigned value, unsigned element, size_t width, size_t height, int device);
+
+}  // namespace cuheap::sim

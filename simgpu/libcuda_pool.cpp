@@ -1,0 +1,293 @@
+// Stream-ordered allocation and memory pools.
+#include <cstring>
+
+#include "simgpu/libcuda_entry.h"
+#include "simgpu/pool.h"
+
+using namespace cuheap::sim;
+
+namespace cuheap::sim {
+namespace {
+
+std::shared_ptr<Pool> default_pool(int device) {
+  DeviceState& state = machine().states[device];
+  std::lock_guard guard(state.lock);
+  if (state.default_pool == nullptr) {
+    state.default_pool = std::make_shared<Pool>(device, 0);
+    machine().pools.add(state.default_pool);
+  }
+  return state.default_pool;
+}
+
+std::shared_ptr<Pool> current_pool(int device) {
+  auto fallback = default_pool(device);
+  DeviceState& state = machine().states[device];
+  std::lock_guard guard(state.lock);
+  return state.current_pool != nullptr ? state.current_pool : fallback;
+}
+
+CUmemoryPool handle_of(const std::shared_ptr<Pool>& pool) { return reinterpret_cast<CUmemoryPool>(pool.get()); }
+
+/// The node an allocation becomes while its stream is captured.
+CUresult capture_allocation(const std::shared_ptr<Stream>& stream, CUdeviceptr* out, size_t bytes) {
+  auto block = new_graph_block(stream->device, bytes);
+  if (block == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  Work work;
+  work.run = [block](Stream&) { return block->go_live(); };
+  CUDA_MEM_ALLOC_NODE_PARAMS parameters{};
+  parameters.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  parameters.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, {stream->device}};
+  parameters.bytesize = bytes;
+  parameters.dptr = block->address;
+  GraphNode* node = nullptr;
+  const CUresult result = submit(current_context(), stream, NodeType::MemAlloc, std::move(work), parameters, nullptr, &node);
+  if (result != CUDA_SUCCESS) return result;
+  node->block = block;
+  *out = block->address;
+  return CUDA_SUCCESS;
+}
+
+CUresult allocate(CUdeviceptr* out, size_t bytes, const std::shared_ptr<Pool>& pool, CUstream handle) {
+  const auto stream = find_stream(handle, current_context());
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (stream->capturing.load()) return capture_allocation(stream, out, bytes);
+  Mark mark;
+  if (const CUresult result = submit(current_context(), stream, NodeType::MemAlloc, {}, {}, &mark); result != CUDA_SUCCESS) return result;
+  uint64_t address = pool->allocate(bytes, mark);
+  if (address == 0) {
+    // Before giving up: let queued frees come true and hand idle segments of all pools back.
+    current_context().synchronize();
+    for (const auto& other : machine().pools.all())
+      if (other->device == pool->device) other->trim(0);
+    address = pool->allocate(bytes, mark);
+  }
+  if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  Allocation block{.base = address, .size = bytes, .kind = Kind::Pooled, .device = pool->device};
+  block.pool = pool;
+  machine().allocations.add(std::move(block));
+  *out = address;
+  return CUDA_SUCCESS;
+}
+
+template <class T>
+CUresult give(void* out, T value) {
+  std::memcpy(out, &value, sizeof value);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult free_graph_memory(uint64_t address) {
+  const auto block = find_graph_block(address);
+  if (block == nullptr || !block->live) return CUDA_ERROR_INVALID_VALUE;
+  block->die();
+  return CUDA_SUCCESS;
+}
+
+}  // namespace cuheap::sim
+
+SIMGPU_API CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream stream) {
+  SIMGPU_ENTER(Needs::Context);
+  return allocate(out, bytes, current_pool(current_context().device), stream);
+}
+
+SIMGPU_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool handle, CUstream stream) {
+  SIMGPU_ENTER(Needs::Context);
+  const auto pool = machine().pools.find(handle);
+  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return allocate(out, bytes, pool, stream);
+}
+
+SIMGPU_API CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
+  SIMGPU_ENTER(Needs::Context);
+  const auto stream = find_stream(handle, current_context());
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (address == 0) return CUDA_ERROR_INVALID_VALUE;
+  const auto block = machine().allocations.find_base(address);
+  if (!block) return CUDA_ERROR_INVALID_VALUE;
+  if (block->kind == Kind::Graph) {
+    const auto memory = find_graph_block(address);
+    if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    Work work;
+    work.run = [memory](Stream&) { return memory->die(), Io::Ok; };
+    return submit(current_context(), stream, NodeType::MemFree, std::move(work), address);
+  }
+  // A graph may only free what a graph allocated.
+  if (stream->capturing.load()) return invalidate(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (block->kind != Kind::Pooled) {
+    // Memory of cuMemAlloc too may be freed in stream order.
+    if (block->kind != Kind::Device) return CUDA_ERROR_INVALID_VALUE;
+    auto taken = machine().allocations.take(address);
+    if (!taken) return CUDA_ERROR_INVALID_VALUE;
+    Work work;
+    auto owned = std::make_shared<Allocation>(std::move(*taken));
+    work.run = [owned](Stream&) { return machine().allocations.release(*owned), Io::Ok; };
+    return submit(current_context(), stream, NodeType::MemFree, std::move(work));
+  }
+  Mark mark;
+  if (const CUresult result = submit(current_context(), stream, NodeType::MemFree, {}, {}, &mark); result != CUDA_SUCCESS) return result;
+  if (!machine().allocations.take(address)) return CUDA_ERROR_INVALID_VALUE;
+  block->pool->free(address, mark);
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
+  SIMGPU_ENTER(Needs::Init);
+  if (out == nullptr || properties == nullptr || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!valid_device(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
+  if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;  // attribute 119 says so
+  *out = reinterpret_cast<CUmemoryPool>(machine().pools.add(std::make_shared<Pool>(properties->location.id, 0)));
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API CUresult cuMemPoolDestroy(CUmemoryPool handle) {
+  SIMGPU_ENTER(Needs::Init);
+  const auto pool = machine().pools.find(handle);
+  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  DeviceState& state = machine().states[pool->device];
+  std::lock_guard guard(state.lock);
+  if (pool == state.default_pool) return CUDA_ERROR_INVALID_VALUE;
+  if (pool == state.current_pool) state.current_pool = nullptr;
+  // Blocks still out keep the pool alive, as the documentation asks.
+  machine().pools.take(handle);
+  pool->trim(0);
+  pool->release_threshold = 0;
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep) {
+  SIMGPU_ENTER(Needs::Init);
+  const auto pool = machine().pools.find(handle);
+  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  pool->trim(keep);
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
+  SIMGPU_ENTER(Needs::Init);
+  const auto pool = machine().pools.find(handle);
+  if (pool == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: return give<int>(value, pool->reuse_follow_events);
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: return give<int>(value, pool->reuse_opportunistic);
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: return give<int>(value, pool->reuse_internal_dependencies);
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: return give<cuuint64_t>(value, pool->release_threshold);
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: return give<cuuint64_t>(value, pool->reserved);
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return give<cuuint64_t>(value, pool->reserved_high);
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return give<cuuint64_t>(value, pool->used);
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return give<cuuint64_t>(value, pool->used_high);
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+SIMGPU_API CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
+  SIMGPU_ENTER(Needs::Init);
+  const auto pool = machine().pools.find(handle);
+  if (pool == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  int flag = 0;
+  cuuint64_t bytes = 0;
+  if (attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES) std::memcpy(&flag, value, sizeof flag);
+  else std::memcpy(&bytes, value, sizeof bytes);
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: pool->reuse_follow_events = flag; break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: pool->reuse_opportunistic = flag; break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: pool->reuse_internal_dependencies = flag; break;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: pool->release_threshold = bytes; break;
+    // "Must be set to zero": it resets the mark.
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      if (bytes != 0) return CUDA_ERROR_INVALID_VALUE;
+      pool->reserved_high = pool->reserved.load();
+      break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      if (bytes != 0) return CUDA_ERROR_INVALID_VALUE;
+      pool->used_high = pool->used.load();
+      break;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* descriptions, size_t count) {
+  SIMGPU_ENTER(Needs::Init);
+  const auto pool = machine().pools.find(handle);
+  if (pool == nullptr || (descriptions == nullptr && count > 0)) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; ++i) {
+    const CUmemLocation& location = descriptions[i].location;
+    if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+    if (!valid_device(location.id)) return CUDA_ERROR_INVALID_DEVICE;
+    if (location.id == pool->device && descriptions[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_INVALID_VALUE;
+    pool->set_access(location.id, descriptions[i].flags);
+  }
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle, CUmemLocation* location) {
+  SIMGPU_ENTER(Needs::Init);
+  const auto pool = machine().pools.find(handle);
+  if (flags == nullptr || pool == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || !valid_device(location->id)) return CUDA_ERROR_INVALID_VALUE;
+  *flags = static_cast<CUmemAccess_flags>(pool->access(location->id));
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice device) {
+  SIMGPU_ENTER(Needs::Init);
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *out = handle_of(default_pool(device));
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API CUresult cuDeviceGetMemPool(CUmemoryPool* out, CUdevice device) {
+  SIMGPU_ENTER(Needs::Init);
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *out = handle_of(current_pool(device));
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle) {
+  SIMGPU_ENTER(Needs::Init);
+  if (!valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  const auto pool = machine().pools.find(handle);
+  if (pool == nullptr || pool->device != device) return CUDA_ERROR_INVALID_VALUE;
+  DeviceState& state = machine().states[device];
+  std::lock_guard guard(state.lock);
+  state.current_pool = pool;
+  return CUDA_SUCCESS;
+}
+
+namespace {
+CUresult located_pool(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type, bool current) {
+  if (out == nullptr || location == nullptr || type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!valid_device(location->id)) return CUDA_ERROR_INVALID_DEVICE;
+  *out = handle_of(current ? current_pool(location->id) : default_pool(location->id));
+  return CUDA_SUCCESS;
+}
+}  // namespace
+
+SIMGPU_API CUresult cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type) {
+  SIMGPU_ENTER(Needs::Init);
+  return located_pool(out, location, type, false);
+}
+
+SIMGPU_API CUresult cuMemGetMemPool(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type) {
+  SIMGPU_ENTER(Needs::Init);
+  return located_pool(out, location, type, true);
+}
+
+SIMGPU_API CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool handle) {
+  SIMGPU_ENTER(Needs::Init);
+  if (location == nullptr || type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!valid_device(location->id)) return CUDA_ERROR_INVALID_DEVICE;
+  const auto pool = machine().pools.find(handle);
+  if (pool == nullptr || pool->device != location->id) return CUDA_ERROR_INVALID_VALUE;
+  DeviceState& state = machine().states[location->id];
+  std::lock_guard guard(state.lock);
+  state.current_pool = pool;
+  return CUDA_SUCCESS;
+}
