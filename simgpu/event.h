@@ -24,7 +24,7 @@ struct SharedEvent {
 
 class Event {
  public:
-  Event(int device, uint64_t context_id, unsigned flags) : device(device), context_id(context_id), flags(flags) {}
+  Event(int of_device, uint64_t of_context, unsigned event_flags) : device(of_device), context_id(of_context), flags(event_flags) {}
   ~Event();
   bool make_shared_page();
   bool open_shared_page(int fd);

@@ -13,7 +13,7 @@ std::shared_ptr<Pool> default_pool(int device) {
   DeviceState& state = machine().states[device];
   std::lock_guard guard(state.lock);
   if (state.default_pool == nullptr) {
-    state.default_pool = std::make_shared<Pool>(device, 0);
+    state.default_pool = std::make_shared<Pool>(device);
     machine().pools.add(state.default_pool);
   }
   return state.default_pool;
@@ -138,7 +138,7 @@ SIMGPU_API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* pro
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   if (!valid_device(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
   if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;  // attribute 119 says so
-  *out = reinterpret_cast<CUmemoryPool>(machine().pools.add(std::make_shared<Pool>(properties->location.id, 0)));
+  *out = reinterpret_cast<CUmemoryPool>(machine().pools.add(std::make_shared<Pool>(properties->location.id)));
   return CUDA_SUCCESS;
 }
 

@@ -16,7 +16,7 @@ namespace cuheap::sim {
 
 class Pool {
  public:
-  Pool(int device_index, uint64_t handle_types) : device(device_index), handle_types(handle_types) {}
+  explicit Pool(int device_index) : device(device_index) {}
   ~Pool();
 
   /// 0: the device is full.
@@ -32,7 +32,6 @@ class Pool {
   [[nodiscard]] uint32_t access(int device);
 
   const int device;
-  const uint64_t handle_types;
   std::atomic<uint64_t> release_threshold{0};
   std::atomic<int> reuse_follow_events{1};
   std::atomic<int> reuse_opportunistic{1};
