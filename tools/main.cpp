@@ -16,6 +16,10 @@ namespace {
 constexpr int kUsage = 2;
 
 const Command kCommands[] = {
+    {"summary", "floors and their peaks, and who made them", define_summary},
+    {"flame", "live bytes of a moment by call stack", define_flame},
+    {"frag", "idle memory at a moment, and who pins it", define_frag},
+    {"timeline", "the floors over time", define_timeline},
     {"import", "turn a PyTorch memory snapshot into a trace", define_import},
     {"dump", "print a trace, one line a record", define_dump},
 };

@@ -1,0 +1,25 @@
+// Results of the analyses as JSON, keys as docs/json.md has them. Several commands give parts of the same answers:
+// `summary` stands alone and inside `rehearse`.
+#pragma once
+#include "tools/analysis/peak.h"
+#include "tools/analysis/summary.h"
+#include "tools/commands/output.h"
+#include "tools/model/trace.h"
+
+namespace cuheap {
+
+Json summary_json(const Trace& trace, const Summary& summary);
+void print_summary(const Trace& trace, const Summary& summary, std::size_t sites);
+
+/// What a floor's peak means: what it has taken on the physical floor, what it has handed out on the others.
+struct FloorPeak {
+  std::uint64_t bytes = 0, at_ns = 0, end = 0;
+};
+FloorPeak peak_of(const FloorState& state, Floor floor);
+
+/// "0", "host".
+std::string device_text(std::int16_t device);
+
+constexpr Floor kFloorsTopDown[] = {Floor::Framework, Floor::Allocation, Floor::Physical};
+
+}  // namespace cuheap

@@ -1,0 +1,127 @@
+// cuheap leaks TRACE: a verdict for every site, the worst first: does it leak, how fast, until when.
+#include "tools/analysis/leaks.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "tools/analysis/short_name.h"
+#include "tools/commands/answers.h"
+#include "tools/commands/arguments.h"
+#include "tools/commands/command.h"
+#include "tools/commands/selection.h"
+#include "tools/reader/trace_reader.h"
+
+namespace cuheap {
+namespace {
+
+constexpr std::size_t kShown = 15;
+
+const char* clock_name(ClockKind kind) {
+  switch (kind) {
+    case ClockKind::Marks: return "marks";
+    case ClockKind::Allocations: return "allocations";
+    case ClockKind::Time: break;
+  }
+  return "time";
+}
+
+bool has_rate(const LeakVerdict& v) { return v.bytes_per_second != 0; }
+
+Json verdict_json(const Trace& trace, const LeakVerdict& v) {
+  return {{"verdict", verdict_name(v.verdict)},
+          {"floor", floor_name(v.floor)},
+          {"site", site_json(trace, v.site)},
+          {"device", v.device},
+          {"process", v.process},
+          {"bytes_per_second", v.bytes_per_second},
+          {"ci95", {v.ci95[0], v.ci95[1]}},
+          {"bytes_per_window", v.bytes_per_window},
+          {"windows", v.windows},
+          {"window", printable(v.window)},
+          {"live_bytes", v.live_bytes},
+          {"live_count", v.live_count},
+          {"residue_share", v.residue_share},
+          {"oom_in_seconds", v.oom_in_seconds ? Json(*v.oom_in_seconds) : Json(nullptr)},
+          {"oom_interval", v.oom_in_seconds ? Json{v.oom_interval[0], v.oom_interval[1]} : Json(nullptr)},
+          {"births", v.births},
+          {"mature_births", v.mature_births},
+          {"survivors", v.survivors},
+          {"size_low", v.size_low},
+          {"size_high", v.size_high},
+          {"reason", printable(v.reason)},
+          {"name", printable(short_name(trace, v.site))}};
+}
+
+Json leaks_json(const Trace& trace, const LeakReport& report) {
+  Json json = json_head(trace);
+  json["floor"] = floor_name(report.floor);
+  json["sites_judged"] = report.sites_judged;
+  json["clocks"] = Json::array();
+  for (const LeakClock& clock : report.clocks) {
+    json["clocks"].push_back({{"process", clock.process}, {"kind", clock_name(clock.kind)}, {"name", printable(trace.names.at(clock.name))},
+                              {"ticks", clock.ticks}, {"warm_up_ticks", clock.warm_up_ticks}});
+  }
+  json["verdicts"] = Json::array();
+  for (const LeakVerdict& verdict : report.verdicts) json["verdicts"].push_back(verdict_json(trace, verdict));
+  return json;
+}
+
+std::string rate_text(double bytes_per_second) { return size_text(static_cast<std::uint64_t>(bytes_per_second < 0 ? 0 : bytes_per_second)) + "/s"; }
+
+void print_stack(const Trace& trace, SiteId site) {
+  constexpr std::size_t kFrames = 12;
+  const std::vector<Frame> stack = trace.stack(site);
+  for (std::size_t i = 0; i < std::min(stack.size(), kFrames); ++i) {
+    const Frame& frame = stack[i];
+    const std::string place = frame.file.empty() ? frame.module : fmt::format("{}:{}", frame.file, frame.line);
+    fmt::print("      {}{}\n", printable(frame.function), place.empty() ? "" : "  " + printable(place));
+  }
+  if (stack.size() > kFrames) fmt::print("      ... {} more\n", stack.size() - kFrames);
+}
+
+void print_verdict(const Trace& trace, const LeakVerdict& v) {
+  fmt::print("\n{:<12} {}\n", verdict_name(v.verdict), printable(short_name(trace, v.site)));
+  fmt::print("      {} in {} blocks alive at the end, {} of {} mature births survive ({})\n", size_text(v.live_bytes), count_text(v.live_count),
+             count_text(v.survivors), count_text(v.mature_births), percent_text(v.residue_share));
+  if (has_rate(v)) {
+    fmt::print("      {} (95 %: {} to {})", rate_text(v.bytes_per_second), rate_text(v.ci95[0]), rate_text(v.ci95[1]));
+    if (v.windows != 0) fmt::print(", {} per {}", size_text(static_cast<std::uint64_t>(v.bytes_per_window)), v.window.empty() ? "window" : printable(v.window));
+    if (v.oom_in_seconds) fmt::print("; out of memory in {}", duration_text(static_cast<std::uint64_t>(std::min(*v.oom_in_seconds, 9e9) * 1e9)));
+    fmt::print("\n");
+  }
+  if (!v.reason.empty()) fmt::print("      {}\n", printable(v.reason));
+  if (v.verdict == Verdict::Leak || v.verdict == Verdict::GrowingLeak || v.verdict == Verdict::Accumulates) print_stack(trace, v.site);
+}
+
+void print_leaks(const Trace& trace, const LeakReport& report) {
+  fmt::print("\n{} sites judged on the {} floor; {} with a verdict\n", count_text(report.sites_judged), floor_name(report.floor),
+             count_text(report.verdicts.size()));
+  for (std::size_t i = 0; i < std::min(kShown, report.verdicts.size()); ++i) print_verdict(trace, report.verdicts[i]);
+  if (report.verdicts.size() > kShown) fmt::print("\n{} more; --json has all\n", report.verdicts.size() - kShown);
+}
+
+}  // namespace
+
+Action define_leaks(CLI::App& app) {
+  const auto arguments = std::make_shared<TraceArguments>();
+  arguments->add_trace(app);
+  arguments->add_json(app);
+  arguments->add_selection(app);
+  return [arguments] {
+    const Trace trace = open_trace(arguments->trace);
+    LeakOptions options;
+    options.selection = selection_of(*arguments, trace);
+    const LeakReport report = leaks(trace, options);
+    if (arguments->json) {
+      print_json(leaks_json(trace, report));
+    } else {
+      print_losses(trace);
+      print_processes(trace);
+      print_leaks(trace, report);
+    }
+    return 0;
+  };
+}
+
+}  // namespace cuheap

@@ -1,0 +1,44 @@
+#include "tools/commands/selection.h"
+
+#include <fmt/format.h>
+
+#include "tools/model/error.h"
+
+namespace cuheap {
+
+Selection selection_of(const TraceArguments& arguments, const Trace& trace) {
+  Selection selection;
+  selection.floor = arguments.wanted_floor();
+  selection.device = arguments.wanted_device(trace);
+  return selection;
+}
+
+When when_of(const TraceArguments& arguments, const Trace& trace) {
+  When when;
+  if (arguments.at == "peak") return when;
+  if (arguments.at.starts_with("peak:")) {
+    TraceArguments of_floor;
+    of_floor.floor = arguments.at.substr(5);
+    when.peak_floor = of_floor.wanted_floor();
+    return when;
+  }
+  if (arguments.at == "end") {
+    when.kind = When::Kind::End;
+    return when;
+  }
+  when.kind = When::Kind::Time;
+  when.time_ns = trace.start_ns + parse_time_ns(arguments.at, "--at");
+  return when;
+}
+
+std::pair<std::uint64_t, std::uint64_t> window_of(const TraceArguments& arguments, const Trace& trace) {
+  const std::uint64_t from = arguments.from.empty() ? trace.start_ns : trace.start_ns + parse_time_ns(arguments.from, "--from");
+  // One past the end, so that the last event is inside.
+  const std::uint64_t to = arguments.to.empty() ? trace.end_ns + 1 : trace.start_ns + parse_time_ns(arguments.to, "--to");
+  if (from >= to) throw Error(fmt::format("--from {} --to {}: the window is empty; the run lasts {} ns", arguments.from, arguments.to, trace.end_ns - trace.start_ns));
+  return {from, to};
+}
+
+bool has_window(const TraceArguments& arguments) { return !arguments.from.empty() || !arguments.to.empty(); }
+
+}  // namespace cuheap

@@ -1,0 +1,135 @@
+// cuheap summary TRACE: the run on one screen: floors with their peaks, and the sites that the peak consists of.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "tools/analysis/short_name.h"
+#include "tools/commands/answers.h"
+#include "tools/commands/arguments.h"
+#include "tools/commands/command.h"
+#include "tools/commands/selection.h"
+#include "tools/reader/trace_reader.h"
+
+namespace cuheap {
+namespace {
+
+constexpr std::size_t kSitesShown = 10;
+
+Json process_json(const Process& process) {
+  const auto meta = [&](const char* key) -> Json {
+    const auto found = process.meta.find(key);
+    return found == process.meta.end() ? Json(nullptr) : Json(printable(found->second));
+  };
+  return {{"pid", process.pid},
+          {"rank", process.rank},
+          {"command", meta("command")},
+          {"python", meta("python")},
+          {"torch", meta("torch")},
+          {"driver", meta("driver")},
+          {"orderly_end", process.ended_orderly}};
+}
+
+Json floor_json(const Trace& trace, const FloorState& state, Floor floor) {
+  const FloorPeak peak = peak_of(state, floor);
+  return {{"peak", peak.bytes},
+          {"peak_ns", since_start(trace, peak.at_ns)},
+          {"end", peak.end},
+          {"allocations", state.allocations},
+          {"frees", state.frees},
+          {"held_peak", state.peak_held},
+          {"end_blocks", state.live_blocks},
+          {"ooms", state.ooms}};
+}
+
+void print_device(const Trace& trace, const DeviceSummary& device) {
+  std::string head = "device " + device_text(device.state.device);
+  if (!device.name.empty()) head += "  " + printable(device.name);
+  if (device.total_bytes != 0) head += "  " + size_text(device.total_bytes);
+  fmt::print("\n{}\n  {:<12}{:>11}{:>12}{:>11}{:>11}{:>14}{:>14}\n", head, "floor", "peak", "at", "held then", "at end", "allocations", "frees");
+  for (const Floor floor : kFloorsTopDown) {
+    const FloorState& state = device.state[floor];
+    if (!state.seen) continue;
+    const FloorPeak peak = peak_of(state, floor);
+    fmt::print("  {:<12}{:>11}{:>12}{:>11}{:>11}{:>14}{:>14}\n", floor_name(floor), size_text(peak.bytes), when_text(trace, peak.at_ns),
+               floor == Floor::Physical ? "" : size_text(state.peak_held), size_text(peak.end), count_text(state.allocations),
+               count_text(state.frees));
+    if (state.ooms != 0) fmt::print("  {:<12}{} out of memory; see `cuheap oom`\n", "", count_text(state.ooms));
+  }
+}
+
+}  // namespace
+
+FloorPeak peak_of(const FloorState& state, Floor floor) {
+  if (floor == Floor::Physical) return {state.peak_held, state.peak_held_ns, state.held};
+  return {state.peak_live, state.peak_live_ns, state.live};
+}
+
+std::string device_text(std::int16_t device) { return device == kHostDevice ? "host" : std::to_string(device); }
+
+Json summary_json(const Trace& trace, const Summary& summary) {
+  Json json = json_head(trace);
+  json["duration_ns"] = summary.duration_ns;
+  json["events"] = summary.events;
+  json["processes"] = Json::array();
+  for (const Process& process : trace.processes) json["processes"].push_back(process_json(process));
+  json["devices"] = Json::array();
+  for (const DeviceSummary& device : summary.devices) {
+    Json floors = Json::object();
+    for (const Floor floor : kFloorsTopDown) {
+      if (device.state[floor].seen) floors[floor_name(floor)] = floor_json(trace, device.state[floor], floor);
+    }
+    json["devices"].push_back({{"device", device.state.device}, {"name", printable(device.name)}, {"total", device.total_bytes}, {"floors", std::move(floors)}});
+  }
+  json["peak_ns"] = since_start(trace, summary.peak.time_ns);
+  json["top_sites"] = Json::array();
+  for (const SiteSummary& site : summary.top_sites) {
+    json["top_sites"].push_back({{"site", site_json(trace, site.site)},
+                                 {"floor", floor_name(site.floor)},
+                                 {"peak_bytes", site.peak_bytes},
+                                 {"end_bytes", site.end_bytes},
+                                 {"count", site.peak_count},
+                                 {"max_bytes", site.max_bytes},
+                                 {"allocations", site.allocations},
+                                 {"allocated_bytes", site.allocated_bytes},
+                                 {"name", printable(short_name(trace, site.site))}});
+  }
+  return json;
+}
+
+void print_summary(const Trace& trace, const Summary& summary, std::size_t sites) {
+  for (const DeviceSummary& device : summary.devices) print_device(trace, device);
+  std::size_t shown = 0;
+  for (const SiteSummary& site : summary.top_sites) {
+    if (site.floor != summary.top_sites.front().floor || site.peak_bytes == 0 || shown == sites) break;
+    if (shown++ == 0) {
+      fmt::print("\nsites at the peak ({} floor, {})\n  {:>11}{:>11}{:>12}  {}\n", floor_name(site.floor),
+                 when_text(trace, summary.peak.time_ns), "bytes", "at end", "blocks", "where");
+    }
+    fmt::print("  {:>11}{:>11}{:>12}  {}\n", size_text(site.peak_bytes), size_text(site.end_bytes), count_text(site.peak_count),
+               printable(short_name(trace, site.site)));
+  }
+  if (summary.unmatched_frees != 0) fmt::print("\n{} frees of blocks that no event had allocated\n", count_text(summary.unmatched_frees));
+}
+
+Action define_summary(CLI::App& app) {
+  const auto arguments = std::make_shared<TraceArguments>();
+  arguments->add_trace(app);
+  arguments->add_json(app);
+  arguments->add_selection(app);
+  return [arguments] {
+    const Trace trace = open_trace(arguments->trace);
+    SummaryOptions options;
+    options.selection = selection_of(*arguments, trace);
+    const Summary summary = summarize(trace, options);
+    if (arguments->json) {
+      print_json(summary_json(trace, summary));
+    } else {
+      print_losses(trace);
+      print_processes(trace);
+      print_summary(trace, summary, kSitesShown);
+    }
+    return 0;
+  };
+}
+
+}  // namespace cuheap
