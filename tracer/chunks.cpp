@@ -64,8 +64,9 @@ int make_directories(const char* directory) {
     path[i] = '\0';
     if (mkdir(path, 0777) != 0 && errno != EEXIST) {
       // A parent may be there without our being allowed to make it.
+      const int error = errno;
       struct stat status;
-      if (stat(path, &status) != 0) return errno == ENOENT ? EACCES : errno;
+      if (stat(path, &status) != 0) return error;
     }
     path[i] = kept;
   }

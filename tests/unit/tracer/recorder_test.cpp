@@ -1,7 +1,13 @@
 #include "tracer/recorder.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
 
+#include <atomic>
+#include <random>
 #include <thread>
 
 #include "tests/unit/tracer/trace_file.h"
@@ -166,6 +172,245 @@ TEST_F(RecorderTest, CountsLossesInTheHeader) {
 
   EXPECT_EQ(trace.header.lost_events[static_cast<int>(LossReason::TableFull)], 7u);
   EXPECT_EQ(trace.lost(), 7u);
+}
+
+TEST_F(RecorderTest, CountsEventsForWhichNoChunkIsReady) {
+  start();
+  static std::atomic<bool> helper_may_go;
+  static std::atomic<bool> helper_is_held;
+  helper_may_go = helper_is_held = false;
+  ASSERT_TRUE(recorder().add_helper_task(
+      [] {
+        helper_is_held = true;
+        while (!helper_may_go) std::this_thread::yield();
+      },
+      1'000'000));
+  while (!helper_is_held) std::this_thread::yield();
+
+  std::uint64_t recorded = 0;
+  for (; recorded < 20'000'000 && recorder().is_recording(); recorded += 1000) {
+    for (int i = 0; i < 1000; ++i) recorder().record(allocation(recorded * 4096, static_cast<std::uint64_t>(i) + 1));
+    if (test::read_header(folder_.only_file()).lost_events[static_cast<int>(LossReason::NoChunk)] != 0) break;
+  }
+  helper_may_go = true;
+  const ReadTrace trace = stop_and_read();
+
+  EXPECT_TRUE(trace.problems.empty()) << trace.problems.front();
+  EXPECT_GT(trace.header.lost_events[static_cast<int>(LossReason::NoChunk)], 0u);
+  EXPECT_EQ(trace.event_count() + trace.lost(), recorded + 1000);
+}
+
+TEST_F(RecorderTest, CountsEventsAfterItsEnd) {
+  start();
+
+  recorder().stop();
+  recorder().record(allocation(1, 1));
+
+  EXPECT_EQ(test::read_header(folder_.only_file()).lost_events[static_cast<int>(LossReason::Disabled)], 1u);
+}
+
+// A process that is killed at any moment. It counts in shared memory what it has recorded.
+struct Progress {
+  std::atomic<std::uint64_t> recorded[2];
+};
+
+[[noreturn]] void record_until_killed(const std::string& folder, Progress& progress) {
+  if (!recorder().start({folder.c_str(), true, nullptr})) _exit(3);
+  const auto work = [&](std::size_t thread) {
+    for (std::uint64_t i = 0;; ++i) {
+      const HookScope scope;
+      Event event = allocation((thread << 40) + i * 512, i + 1);
+      event.site = recorder().capture_site(scope, 0).id;
+      recorder().record(event);
+      progress.recorded[thread].store(i + 1, std::memory_order_release);
+    }
+  };
+  std::thread other(work, 1);
+  work(0);
+  _exit(3);
+}
+
+TEST_F(RecorderTest, LosesNothingRecordedToAKill) {
+  std::mt19937 random(1);
+  auto* const shared = static_cast<Progress*>(mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  std::uint64_t recorded_by_all = 0;
+  for (int round = 0; round < 40; ++round) {
+    TemporaryFolder folder;
+    new (shared) Progress{};
+    const pid_t child = fork();
+    if (child == 0) record_until_killed(folder.path(), *shared);
+
+    usleep(static_cast<useconds_t>(random() % 30'000));
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself";
+    if (folder.only_file().empty()) continue;  // killed before it had begun
+    const ReadTrace trace = test::read_trace(folder.only_file());
+
+    if (trace.header.version == 0) continue;  // killed inside start()
+    EXPECT_TRUE(trace.problems.empty()) << trace.problems.front();
+    EXPECT_EQ(trace.header.end_ns, 0u);
+    std::uint64_t per_thread[2] = {};
+    for (const auto& [thread, events] : trace.events)
+      for (const Event& event : events) {
+        ++per_thread[event.address >> 40];
+        ASSERT_TRUE(event.site == 0 || trace.sites.contains(event.site)) << "a site used before it was defined";
+      }
+    const std::uint64_t lost = trace.lost();
+    for (int t = 0; t < 2; ++t) {
+      EXPECT_GE(per_thread[t] + lost, shared->recorded[t]);
+      EXPECT_LE(per_thread[t], shared->recorded[t] + 1);
+      recorded_by_all += per_thread[t];
+    }
+  }
+  EXPECT_GT(recorded_by_all, 1000u);
+  munmap(shared, sizeof(Progress));
+}
+
+TEST_F(RecorderTest, IsSilentInAForkChild) {
+  start();
+  recorder().record(allocation(512, 1));
+
+  for (const bool handler_runs : {true, false}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (handler_runs) recorder().after_fork_in_child();
+      const HookScope scope;
+      const bool silent = !recorder().is_recording() && recorder().capture_site(scope, 0).id == 0 &&
+                          recorder().define_name(scope, "x", 1) == 0;
+      for (int i = 0; i < 100'000; ++i) recorder().record(allocation(1024, 2));
+      recorder().count_loss(LossReason::TableFull);
+      recorder().stop();
+      _exit(silent ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status)) << "killed by signal " << WTERMSIG(status);
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+  }
+  const ReadTrace trace = stop_and_read();
+
+  EXPECT_EQ(trace.event_count(), 1u);
+  EXPECT_EQ(trace.lost(), 0u);
+}
+
+TEST_F(RecorderTest, SaysOnceThatTheDiskIsFullAndCountsTheRest) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to mount a small file system";
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("none", folder_.path().c_str(), "tmpfs", 0, "size=3m") != 0)
+      _exit(77);
+    int said[2];
+    if (pipe(said) != 0 || dup2(said[1], 2) < 0) _exit(2);
+    if (!recorder().start({folder_.path().c_str(), true, nullptr})) _exit(3);
+    constexpr std::uint64_t kEvents = 1'000'000;
+    for (std::uint64_t i = 0; i < kEvents; ++i) recorder().record(allocation(i * 4096, i));
+    char text[4096];
+    const ssize_t size = read(said[0], text, sizeof(text));
+    const std::string line(text, static_cast<std::size_t>(size));
+    const ReadTrace trace = test::read_trace(folder_.only_file());
+    if (std::count(line.begin(), line.end(), '\n') != 1 || line.find("No space left on device") == std::string::npos) _exit(4);
+    if (!trace.problems.empty() || trace.event_count() + trace.lost() != kEvents) _exit(5);
+    if (trace.header.lost_events[static_cast<int>(LossReason::WriteFailed)] == 0 || recorder().is_recording()) _exit(6);
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status)) << "killed by signal " << WTERMSIG(status);
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no right to mount here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(Recorder, DoesNotStartInAFolderThatCannotBe) {
+  EXPECT_FALSE(recorder().start({"/proc/no/such/folder", true, nullptr}));
+  EXPECT_FALSE(recorder().is_recording());
+  recorder().record(allocation(1, 1));  // harmless
+}
+
+[[gnu::noinline]] CapturedSite capture_here() {
+  const HookScope scope;
+  const CapturedSite site = recorder().capture_site(scope, 0);
+  asm volatile("");
+  return site;
+}
+[[gnu::noinline]] CapturedSite another_caller() {
+  const CapturedSite site = capture_here();
+  asm volatile("");
+  return site;
+}
+
+TEST_F(RecorderTest, GivesTheSameStackTheSameSite) {
+  start(true);
+
+  CapturedSite sites[3];
+  for (volatile int i = 0; i < 3; i = i + 1) sites[i] = capture_here();  // volatile: one call site, not three
+  const CapturedSite other = another_caller();
+  const ReadTrace trace = stop_and_read();
+
+  EXPECT_NE(sites[0].id, 0u);
+  EXPECT_EQ(sites[0].id, sites[1].id);
+  EXPECT_EQ(sites[0].id, sites[2].id);
+  EXPECT_NE(sites[0].id, other.id);
+  EXPECT_EQ(trace.stack(other.id).size(), trace.stack(sites[0].id).size() + 1);
+  EXPECT_EQ(trace.stack(sites[0].id).size(), sites[0].depth);
+}
+
+TEST_F(RecorderTest, NamesFramesByModuleAndOffset) {
+  start(true);
+
+  const CapturedSite site = capture_here();
+  const ReadTrace trace = stop_and_read();
+
+  const auto frames = trace.stack(site.id);
+  ASSERT_FALSE(frames.empty());
+  const auto& program = trace.modules.at(static_cast<std::uint32_t>(frames[0].first));
+  const std::uint64_t address = program.base + frames[0].second;
+  const auto function = reinterpret_cast<std::uint64_t>(&capture_here);
+  EXPECT_GE(address, function);
+  EXPECT_LT(address, function + 200);
+  EXPECT_EQ(program.path, std::filesystem::read_symlink("/proc/self/exe").string());
+  EXPECT_EQ(program.build_id.size(), 20u);
+}
+
+TEST_F(RecorderTest, LeavesOutAsManyFramesAsItIsTold) {
+  start(true);
+  const HookScope scope;
+
+  const auto direct = [&](unsigned skip) { return recorder().capture_site(scope, skip); };
+  const CapturedSite all = direct(0);
+  const CapturedSite fewer = direct(1);
+  const ReadTrace trace = stop_and_read();
+
+  EXPECT_EQ(fewer.depth + 1, all.depth);
+}
+
+TEST_F(RecorderTest, MarksSitesByTheModulesOnTheirStack) {
+  const char* const patterns[] = {"no-such-library", "libc.so", "tracer_test", nullptr};
+  start(true, patterns);
+
+  const CapturedSite here = capture_here();
+  CapturedSite in_thread;
+  std::thread([&] { in_thread = capture_here(); }).join();
+
+  EXPECT_EQ(here.bits, 0b110u);  // main is called by libc
+  EXPECT_EQ(in_thread.bits & 0b110u, 0b110u);
+  EXPECT_EQ(capture_here().bits, 0b110u);  // remembered
+}
+
+TEST_F(RecorderTest, CapturesNothingIfStacksAreOff) {
+  start(false);
+  EXPECT_EQ(capture_here().id, 0u);
+  EXPECT_EQ(capture_here().depth, 0u);
+}
+
+TEST_F(RecorderTest, AccountsNothingInsideItsOwnWork) {
+  start(true);
+  const HookScope outer;
+  const HookScope inner;
+  EXPECT_EQ(recorder().capture_site(inner, 0).id, 0u);
+  EXPECT_EQ(recorder().define_name(inner, "x", 1), 0u);
 }
 
 }  // namespace

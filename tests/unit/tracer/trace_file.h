@@ -118,6 +118,12 @@ inline ReadTrace read_trace(const std::string& path) {
   return read_trace(std::vector<char>(std::istreambuf_iterator<char>(file), {}));
 }
 
+inline FileHeader read_header(const std::string& path) {
+  FileHeader header{};
+  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(&header), sizeof(header));
+  return header;
+}
+
 /// A folder that goes with its scope.
 class TemporaryFolder {
  public:
