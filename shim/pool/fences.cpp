@@ -1,0 +1,323 @@
+#include "shim/pool/fences.h"
+
+#include <sched.h>
+
+namespace cuheap {
+
+bool is_sticky(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+    case CUDA_ERROR_CONTAINED:
+    case CUDA_ERROR_EXTERNAL_DEVICE:
+    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+    case CUDA_ERROR_SYSTEM_NOT_READY:
+    case CUDA_ERROR_DEVICE_UNAVAILABLE:
+    case CUDA_ERROR_UNKNOWN:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_capture_error(CUresult result) {
+  return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
+void Captures::begun() {
+  open_.fetch_add(1, std::memory_order_seq_cst);
+  // A recording is one non-blocking call; if its thread is starved we go on all the same: the host never hangs.
+  for (int i = 0; i < 10'000 && inside_.load(std::memory_order_seq_cst) > 0; ++i) sched_yield();
+}
+
+void Captures::ended() {
+  // An end without a beginning (begun before we were armed) must not make the count negative.
+  for (int open = open_.load(); open > 0 && !open_.compare_exchange_weak(open, open - 1);) {
+  }
+}
+
+bool Captures::enter() {
+  inside_.fetch_add(1, std::memory_order_seq_cst);
+  if (!open()) return true;
+  leave();
+  return false;
+}
+
+GraphBook::Entry** GraphBook::find(std::uint64_t graph) {
+  Entry** at = &first_;
+  while (*at != nullptr && (*at)->graph != graph) at = &(*at)->next;
+  return at;
+}
+
+void GraphBook::add(std::uint64_t graph) {
+  const PoolGuard guard(lock_);
+  if (*find(graph) != nullptr) return;
+  count_.fetch_add(1, std::memory_order_relaxed);  // counted even if it cannot be named: then memory stays for ever
+  Entry* entry = nodes_.make();
+  if (entry == nullptr) return;
+  *entry = {graph, first_};
+  first_ = entry;
+}
+
+void GraphBook::add_if_known(std::uint64_t graph, std::uint64_t original) {
+  bool known = false;
+  {
+    const PoolGuard guard(lock_);
+    known = *find(original) != nullptr;
+  }
+  if (known) add(graph);
+}
+
+void GraphBook::remove(std::uint64_t graph) {
+  const PoolGuard guard(lock_);
+  Entry** at = find(graph);
+  if (*at == nullptr) return;
+  Entry* entry = *at;
+  *at = entry->next;
+  nodes_.drop(entry);
+  count_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool ContextSet::add(std::uint64_t context) {
+  if (context == 0) return true;
+  for (unsigned i = 0; i < count; ++i) {
+    if (items[i] == context) return true;
+  }
+  if (count == kMax) return false;
+  items[count++] = context;
+  return true;
+}
+
+Contexts::Known* Contexts::find(std::uint64_t context) {
+  for (Known& known : known_) {
+    if (known.context == context) return &known;
+  }
+  return nullptr;
+}
+
+Contexts::Known* Contexts::make_known(std::uint64_t context, int device) {
+  Known* known = find(context);
+  if (known == nullptr) known = find(0);
+  if (known == nullptr) {
+    overflowed_ = true;  // its fences are synchronisations
+    return nullptr;
+  }
+  *known = Known{};
+  known->context = context;
+  known->life = next_life_++;
+  known->device = device;
+  return known;
+}
+
+void Contexts::learn(std::uint64_t context, std::uint32_t generation, int device) {
+  if (context == 0) return;
+  const PoolGuard guard(lock_);
+  Known* known = find(context);
+  const bool is_same = known != nullptr && (!known->is_generation_known || known->generation == generation);
+  if (!is_same) known = make_known(context, device);
+  if (known == nullptr) return;
+  known->generation = generation;
+  known->is_generation_known = true;
+}
+
+void Contexts::forget(std::uint64_t context) {
+  const PoolGuard guard(lock_);
+  if (Known* known = find(context); context != 0 && known != nullptr) *known = Known{};
+  for (unsigned i = 0; i < pair_count_;) {
+    if (pairs_[i].context == context || pairs_[i].peer == context) {
+      pairs_[i] = pairs_[--pair_count_];
+    } else {
+      ++i;
+    }
+  }
+}
+
+int Contexts::device_of(std::uint64_t context) {
+  {
+    const PoolGuard guard(lock_);
+    const Known* known = context != 0 ? find(context) : nullptr;
+    if (known != nullptr) return known->device;
+  }
+  const auto handle = reinterpret_cast<CUcontext>(context);
+  if (context == 0 || driver_->cuCtxPushCurrent_v2(handle) != CUDA_SUCCESS) return -1;
+  CUdevice device = -1;
+  if (driver_->cuCtxGetDevice(&device) != CUDA_SUCCESS) device = -1;
+  CUcontext popped = nullptr;
+  driver_->cuCtxPopCurrent_v2(&popped);
+  return device;
+}
+
+bool Contexts::reaches(int from, int to) const {
+  for (unsigned i = 0; i < pair_count_; ++i) {
+    if (pairs_[i].from == from && pairs_[i].to == to) return true;
+  }
+  return false;
+}
+
+bool Contexts::pair(std::uint64_t context, std::uint64_t peer) {
+  const int from = device_of(context);
+  const int to = device_of(peer);
+  const PoolGuard guard(lock_);
+  if (from < 0 || to < 0 || pair_count_ == kMaxPairs) return false;
+  if (find(context) == nullptr) make_known(context, from);
+  if (find(peer) == nullptr) make_known(peer, to);
+  const bool was_reached = reaches(from, to);
+  pairs_[pair_count_++] = {context, peer, from, to};
+  return !was_reached && from != to;
+}
+
+bool Contexts::unpair(std::uint64_t context, std::uint64_t peer) {
+  const PoolGuard guard(lock_);
+  for (unsigned i = 0; i < pair_count_; ++i) {
+    if (pairs_[i].context != context || pairs_[i].peer != peer) continue;
+    const Pair gone = pairs_[i];
+    pairs_[i] = pairs_[--pair_count_];
+    return gone.from != gone.to && !reaches(gone.from, gone.to);
+  }
+  return false;
+}
+
+unsigned Contexts::accessors(int device, int* out, unsigned room) {
+  const PoolGuard guard(lock_);
+  unsigned count = 0;
+  for (unsigned i = 0; i < pair_count_; ++i) {
+    const Pair& pair = pairs_[i];
+    bool counted = pair.to != device || pair.from == device;
+    for (unsigned k = 0; k < count; ++k) counted = counted || out[k] == pair.from;
+    if (!counted && count < room) out[count++] = pair.from;
+  }
+  return count;
+}
+
+bool Contexts::add_accessors(int device, ContextSet* set) {
+  const PoolGuard guard(lock_);
+  bool room = true;
+  for (unsigned i = 0; i < pair_count_; ++i) {
+    if (pairs_[i].to == device) room = set->add(pairs_[i].context) && room;
+  }
+  return room;
+}
+
+CUevent Contexts::take_event(std::uint64_t context) {
+  {
+    const PoolGuard guard(lock_);
+    Known* known = find(context);
+    if (known == nullptr) return nullptr;  // its end would go unseen, and with it the end of the event
+    if (known->event_count != 0) return known->events[--known->event_count];
+  }
+  CUevent event = nullptr;
+  if (driver_->cuCtxPushCurrent_v2(reinterpret_cast<CUcontext>(context)) != CUDA_SUCCESS) return nullptr;
+  if (driver_->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) event = nullptr;
+  CUcontext popped = nullptr;
+  driver_->cuCtxPopCurrent_v2(&popped);
+  return event;
+}
+
+// An event died with its context, and so did the work it stood for.
+bool Contexts::is_gone(const Fence& fence, unsigned i) {
+  const PoolGuard guard(lock_);
+  const Known* known = find(fence.contexts.items[i]);
+  if (known == nullptr) return !overflowed_;
+  return known->life != fence.lives[i];
+}
+
+std::uint32_t Contexts::life_of(std::uint64_t context) {
+  const PoolGuard guard(lock_);
+  const Known* known = find(context);
+  return known != nullptr ? known->life : 0;
+}
+
+CUresult Contexts::synchronize(Captures& captures, std::uint64_t context) {
+  if (!captures.enter()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  const CUresult result = synchronize_now(context);
+  captures.leave();
+  return result;
+}
+
+CUresult Contexts::synchronize_now(std::uint64_t context) {
+  const CUresult pushed = driver_->cuCtxPushCurrent_v2(reinterpret_cast<CUcontext>(context));
+  if (pushed != CUDA_SUCCESS) return is_sticky(pushed) ? pushed : CUDA_SUCCESS;  // no such context: nothing runs in it
+  const CUresult result = driver_->cuCtxSynchronize();
+  CUcontext popped = nullptr;
+  driver_->cuCtxPopCurrent_v2(&popped);
+  return result;
+}
+
+CUresult Contexts::record(Captures& captures, const ContextSet& contexts, Fence* out) {
+  out->contexts = contexts;
+  CUresult result = CUDA_SUCCESS;
+  for (unsigned i = 0; i < contexts.count && result == CUDA_SUCCESS; ++i) {
+    out->lives[i] = life_of(contexts.items[i]);
+    CUevent event = has_events_ ? take_event(contexts.items[i]) : nullptr;
+    out->events[i] = event;
+    if (event == nullptr) continue;  // to be synchronised when it is waited for
+    if (!captures.enter()) {
+      result = CUDA_ERROR_NOT_READY;
+      break;
+    }
+    const CUresult recorded = driver_->cuCtxRecordEvent(reinterpret_cast<CUcontext>(contexts.items[i]), event);
+    captures.leave();
+    if (recorded == CUDA_SUCCESS) continue;
+    driver_->cuEventDestroy_v2(event);
+    out->events[i] = nullptr;
+    if (is_sticky(recorded)) result = recorded;
+    if (is_capture_error(recorded)) result = CUDA_ERROR_NOT_READY;
+  }
+  if (result != CUDA_SUCCESS) recycle(out);
+  return result;
+}
+
+CUresult Contexts::query(const Fence& fence) {
+  for (unsigned i = 0; i < fence.contexts.count; ++i) {
+    if (is_gone(fence, i)) continue;
+    if (fence.events[i] == nullptr) return CUDA_ERROR_NOT_READY;
+    const CUresult result = driver_->cuEventQuery(fence.events[i]);
+    if (result == CUDA_ERROR_NOT_READY || is_sticky(result)) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Contexts::wait(Captures& captures, const Fence& fence) {
+  for (unsigned i = 0; i < fence.contexts.count; ++i) {
+    CUresult result = CUDA_SUCCESS;
+    if (is_gone(fence, i)) continue;
+    if (fence.events[i] == nullptr) {
+      result = synchronize(captures, fence.contexts.items[i]);
+    } else {
+      result = driver_->cuEventSynchronize(fence.events[i]);
+    }
+    if (is_sticky(result)) return result;
+    if (is_capture_error(result)) return CUDA_ERROR_NOT_READY;
+  }
+  return CUDA_SUCCESS;
+}
+
+void Contexts::recycle(Fence* fence) {
+  for (unsigned i = 0; i < fence->contexts.count; ++i) {
+    CUevent event = fence->events[i];
+    if (event == nullptr) continue;
+    fence->events[i] = nullptr;
+    bool kept = false;
+    bool alive = false;
+    {
+      const PoolGuard guard(lock_);
+      Known* known = find(fence->contexts.items[i]);
+      alive = known != nullptr && known->life == fence->lives[i];
+      kept = alive && known->event_count < kMaxEvents;
+      if (kept) known->events[known->event_count++] = event;
+    }
+    if (alive && !kept) driver_->cuEventDestroy_v2(event);
+  }
+}
+
+}  // namespace cuheap

@@ -1,0 +1,158 @@
+// Fences: when may freed memory be reused. A native cuMemFree may wait for the work queued before it; the pool must at
+// least know that this work is done before the memory changes hands. Nothing here runs while a stream capture is open: an
+// event recorded in a context that captures would invalidate the capture.
+#pragma once
+#include <atomic>
+#include <cstdint>
+
+#include "shim/driver/driver.h"
+#include "shim/pool/node_store.h"
+#include "shim/pool/pool_lock.h"
+
+namespace cuheap {
+
+/// True for results after which every call of the process answers the same: the pool must not try to be clever any more.
+bool is_sticky(CUresult result);
+/// True for the answers by which the driver refuses a call because of a stream capture.
+bool is_capture_error(CUresult result);
+
+/// Counts open captures, and keeps fences and captures apart: a fence being recorded holds up a capture that is about to
+/// begin for the length of one non-blocking driver call, never the other way round.
+class Captures {
+ public:
+  void begun();  // before the driver begins it
+  void ended();  // after the driver ended it, or refused to begin
+  bool open() const { return open_.load(std::memory_order_seq_cst) > 0; }
+  /// False while a capture is open. After true, leave().
+  [[nodiscard]] bool enter();
+  void leave() { inside_.fetch_sub(1, std::memory_order_seq_cst); }
+
+ private:
+  std::atomic<int> open_{0};
+  std::atomic<int> inside_{0};
+};
+
+/// The graphs that may know an address of memory handed out under capture, with their clones, parents and executables.
+class GraphBook {
+ public:
+  void add(std::uint64_t graph);
+  void add_if_known(std::uint64_t graph, std::uint64_t original);
+  void remove(std::uint64_t graph);
+  bool is_empty() const { return count_.load(std::memory_order_relaxed) == 0; }
+
+ private:
+  struct Entry {
+    std::uint64_t graph = 0;
+    Entry* next = nullptr;
+  };
+  Entry** find(std::uint64_t graph);
+  PoolLock lock_;
+  NodeStore<Entry> nodes_;
+  Entry* first_ = nullptr;
+  std::atomic<unsigned> count_{0};
+};
+
+/// The contexts whose work a fence covers.
+struct ContextSet {
+  static constexpr unsigned kMax = 64;
+  std::uint64_t items[kMax] = {};
+  unsigned count = 0;
+
+  /// False: no room.
+  [[nodiscard]] bool add(std::uint64_t context);
+};
+
+/// One event per context, or (before driver 12.5) the contexts themselves, to be waited for.
+struct Fence {
+  CUevent events[ContextSet::kMax] = {};
+  std::uint32_t lives[ContextSet::kMax] = {};  // which life of each context it stands for
+  ContextSet contexts;
+};
+
+/// The contexts we have met, which of them may reach which device's memory, and their events.
+class Contexts {
+ public:
+  constexpr Contexts() = default;
+  void start(const DriverTable& driver, bool has_context_events) {
+    driver_ = &driver;
+    has_events_ = has_context_events;
+  }
+
+  void learn(std::uint64_t context, std::uint32_t generation, int device);
+  /// Destroyed or reset: its events died with it.
+  void forget(std::uint64_t context);
+  /// The device of a context; asks the driver (by making it current for a moment) if it was never met. -1: unknown.
+  int device_of(std::uint64_t context);
+
+  /// `context` may (not) use memory of `peer` from now on. True: that changed whether its device may reach the peer's.
+  bool pair(std::uint64_t context, std::uint64_t peer);
+  bool unpair(std::uint64_t context, std::uint64_t peer);
+  /// Devices other than `device` that may reach its memory.
+  unsigned accessors(int device, int* out, unsigned room);
+  /// Adds the contexts that may reach the memory of `device` from elsewhere. False: no room.
+  [[nodiscard]] bool add_accessors(int device, ContextSet* set);
+
+  /// Records everything queued so far in these contexts. Fails without trace: NOT_READY if a capture is open.
+  [[nodiscard]] CUresult record(Captures& captures, const ContextSet& contexts, Fence* out);
+  /// SUCCESS: all done. NOT_READY: not yet. Else the driver's (sticky) answer.
+  [[nodiscard]] CUresult query(const Fence& fence);
+  [[nodiscard]] CUresult wait(Captures& captures, const Fence& fence);
+  /// Gives the events back for reuse.
+  void recycle(Fence* fence);
+
+  bool has_events() const { return has_events_; }
+  void after_fork_in_child() { lock_.reset(); }
+
+ private:
+  static constexpr unsigned kMaxContexts = 64;
+  static constexpr unsigned kMaxPairs = 256;
+  static constexpr unsigned kMaxEvents = 16;  // kept per context
+  struct Known {
+    std::uint64_t context = 0;  // 0: free place
+    std::uint32_t generation = 0;
+    bool is_generation_known = false;  // else it was only named as somebody's peer
+    std::uint32_t life = 0;            // ours, never used twice
+    int device = -1;
+    CUevent events[kMaxEvents] = {};
+    unsigned event_count = 0;
+  };
+  struct Pair {
+    std::uint64_t context = 0;
+    std::uint64_t peer = 0;
+    int from = -1;  // device of context
+    int to = -1;    // device of peer
+  };
+
+  Known* find(std::uint64_t context);  // the lock is held
+  bool reaches(int from, int to) const;
+  CUevent take_event(std::uint64_t context);
+  CUresult synchronize(Captures& captures, std::uint64_t context);
+  CUresult synchronize_now(std::uint64_t context);
+  bool is_gone(const Fence& fence, unsigned i);
+  std::uint32_t life_of(std::uint64_t context);
+  Known* make_known(std::uint64_t context, int device);  // the lock is held
+
+  PoolLock lock_;
+  const DriverTable* driver_ = nullptr;
+  bool has_events_ = false;
+  std::uint32_t next_life_ = 1;
+  bool overflowed_ = false;  // more contexts than places: one that is not known may yet be alive
+  Known known_[kMaxContexts] = {};
+  Pair pairs_[kMaxPairs] = {};
+  unsigned pair_count_ = 0;
+};
+
+/// Lets our own driver calls pass beside the captures of other threads, and leaves the thread's mode as it was.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const DriverTable& driver) : driver_(driver) { driver_.cuThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedCapture() { driver_.cuThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  const DriverTable& driver_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+}  // namespace cuheap
