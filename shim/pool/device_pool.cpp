@@ -1,0 +1,500 @@
+#include "shim/pool/device_pool.h"
+
+namespace cuheap {
+namespace {
+
+constexpr unsigned kMaxRounds = 4;  // of growing and relieving, before an allocation is given up
+
+std::uint64_t overlap(const FreeRange& a, const FreeRange& b) {
+  const std::uint64_t begin = a.address > b.address ? a.address : b.address;
+  const std::uint64_t end = a.end() < b.end() ? a.end() : b.end();
+  return end > begin ? end - begin : 0;
+}
+
+}  // namespace
+
+DevicePool::Need DevicePool::need_of(std::uint64_t bytes) const {
+  return {bytes, cuheap::held_bytes(bytes, granule_), alignment_of(bytes, granule_), class_of(bytes)};
+}
+
+// ---- allocation
+
+CUresult DevicePool::allocate(const AllocationRequest& request, CUdeviceptr* out) {
+  if (request.bytes > total_) return CUDA_ERROR_OUT_OF_MEMORY;
+  const Need need = need_of(request.bytes);
+  {
+    const PoolGuard guard(lock_);
+    const FreeRange hole = find_hole(need);
+    if (hole && place(hole, request, out)) return CUDA_SUCCESS;
+  }
+  return allocate_slowly(request, need, out);
+}
+
+FreeRange DevicePool::find_hole(const Need& need) {
+  Space& own = space(need.size_class);
+  if (need.size_class != SizeClass::Huge) return own.ready.best_fit(need.held, need.alignment);
+  // One idle handle as a whole: its tail would be of no use to anybody else.
+  const FreeRange idle = own.ready.next_by_size(need.held, {});
+  return idle && idle.size - need.held <= need.held / kHugeSlackShare ? idle : FreeRange{};
+}
+
+bool DevicePool::place(FreeRange range, const AllocationRequest& request, CUdeviceptr* out) {
+  Block* block = blocks_.make();
+  if (block == nullptr) return false;
+  if (!space(class_of(request.bytes)).ready.remove(range)) {
+    blocks_.drop(block);
+    return false;
+  }
+  block->address = range.address;
+  block->bytes = request.bytes;
+  block->held = range.size;
+  block->buffer_id = shared_->next_buffer_id.fetch_add(1, std::memory_order_relaxed);
+  block->context = request.caller.context;
+  block->generation = request.caller.generation;
+  block->site = request.site;
+  block->captured = request.caller.capture.open;
+  block->segment = shared_->segments.find(range.address);
+  block->segment->start_at(range.address) = block;
+  each_granule(block->segment, range, [&](Granule* granule, std::uint64_t bytes) { granules_.use(granule, bytes); });
+  enlist(&live_, block);
+  ++figures_.blocks;
+  figures_.live_bytes += block->bytes;
+  figures_.used_bytes += block->held;
+  *out = range.address;
+  return true;
+}
+
+template <class Visit>
+void DevicePool::each_granule(const Segment* segment, FreeRange range, Visit visit) {
+  for (std::uint64_t at = range.address; at < range.end();) {
+    Granule* granule = segment->slots[(at - segment->base) / segment->granule];
+    const std::uint64_t end = granule->address + granule->size;
+    const std::uint64_t stop = end < range.end() ? end : range.end();
+    visit(granule, stop - at);
+    at = stop;
+  }
+}
+
+void DevicePool::enlist(Block** list, Block* block) {
+  block->previous = nullptr;
+  block->next = *list;
+  if (*list != nullptr) (*list)->previous = block;
+  *list = block;
+}
+
+void DevicePool::delist(Block** list, Block* block) {
+  if (block->previous != nullptr) block->previous->next = block->next;
+  if (block->next != nullptr) block->next->previous = block->previous;
+  if (*list == block) *list = block->next;
+  block->previous = block->next = nullptr;
+}
+
+CUresult DevicePool::allocate_slowly(const AllocationRequest& request, const Need& need, CUdeviceptr* out) {
+  const RelaxedCapture relaxed(*shared_->driver);
+  for (unsigned round = 0; round < kMaxRounds; ++round) {
+    const bool settled = settle(false);
+    if (round != 0 || settled) {
+      const PoolGuard guard(lock_);
+      const FreeRange hole = find_hole(need);
+      if (hole && place(hole, request, out)) return CUDA_SUCCESS;
+    }
+    const CUresult result = grow(request, need, out);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
+    if (!relieve(need.held)) break;
+  }
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult DevicePool::grow(const AllocationRequest& request, const Need& need, CUdeviceptr* out) {
+  // A huge block that finds no idle handle of its size must not let the idle ones of other sizes pile up.
+  if (need.size_class == SizeClass::Huge && !shared_->is_still()) {
+    std::uint64_t idle = 0;
+    {
+      const PoolGuard guard(lock_);
+      idle = space(SizeClass::Huge).ready.bytes();
+    }
+    if (idle + need.held > total_ / kHugeIdleShare && idle != 0) reclaim(need.held);
+  }
+  const Transit transit(in_transit_);
+  Plan plan;
+  CUmemAccessDesc access[kMaxAccess];
+  Ground here;
+  unsigned version = 0;
+  for (bool planned = false; !planned;) {
+    {
+      const PoolGuard guard(lock_);
+      if (this->plan(need, &plan)) {
+        if (plan.count == 0) return place(plan.block, request, out) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        if (!claim(need, &plan)) return CUDA_ERROR_OUT_OF_MEMORY;
+        here = ground(access);
+        version = access_version_;
+        planned = true;
+      }
+    }
+    if (planned) break;
+    const CUresult result = add_segment(need);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  CUresult result = execute(here, &plan);
+  bool reopened = true;
+  {
+    const PoolGuard guard(lock_);
+    commit(need, &plan, result == CUDA_SUCCESS);
+    if (result == CUDA_SUCCESS && !place(plan.block, request, out)) result = CUDA_ERROR_OUT_OF_MEMORY;
+    reopened = version == access_version_;
+  }
+  if (result == CUDA_SUCCESS && !reopened) reopen(plan);
+  record_growth(plan, request.site);
+  if (result == CUDA_SUCCESS) note_tightness();
+  return result;
+}
+
+bool DevicePool::plan(const Need& need, Plan* plan) {
+  Space& own = space(need.size_class);
+  if (need.size_class != SizeClass::Huge) {
+    return plan_window(own.ready, own.unmapped, need.held, need.alignment, granule_, plan);
+  }
+  plan->block = own.unmapped.best_fit(need.held, granule_);
+  if (!plan->block) return false;
+  plan->count = 1;
+  plan->moves[0] = {.to = plan->block.address, .size = need.held};
+  return true;
+}
+
+CUresult DevicePool::add_segment(const Need& need) {
+  std::uint64_t bytes = 0;
+  {
+    const PoolGuard guard(lock_);
+    Space& own = space(need.size_class);
+    if (own.next_segment == 0) own.next_segment = need.size_class == SizeClass::Small ? kFirstSmallSegment : kFirstLargeSegment;
+    bytes = own.next_segment;
+    if (own.next_segment < kMaxSegmentGrowth) own.next_segment *= 2;
+  }
+  const std::uint64_t least = round_up(need.held, granule_) + granule_;
+  if (bytes < least) bytes = least;
+  Segment segment;
+  CUresult result = SegmentTable::reserve(*shared_->driver, device_, need.size_class, granule_, bytes, &segment);
+  if (result != CUDA_SUCCESS && bytes > least) {  // address space may be rationed (WSL2, Jetson): only what is needed
+    result = SegmentTable::reserve(*shared_->driver, device_, need.size_class, granule_, least, &segment);
+  }
+  if (result != CUDA_SUCCESS) return result;
+  const PoolGuard guard(lock_);
+  if (!space(need.size_class).unmapped.prepare(1) || shared_->segments.publish(segment) == nullptr) {
+    return CUDA_ERROR_NOT_SUPPORTED;  // the address range is lost; the request goes to the driver
+  }
+  const bool known = space(need.size_class).unmapped.insert({segment.base, segment.size});
+  return known ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+// ---- taking a plan's ranges out of the books, and writing down what came of them
+
+bool DevicePool::claim(const Need& need, Plan* plan) {
+  Space& own = space(need.size_class);
+  const std::size_t nodes = 2 * plan->count + 4;
+  for (Space& each : spaces_) {
+    if (!each.ready.prepare(nodes) || !each.unmapped.prepare(nodes) || !each.quarantine.prepare(nodes)) return false;
+  }
+  if (!granules_.prepare(plan->count)) return false;
+  for (unsigned i = 0; i < plan->count; ++i) {
+    take_range(own.unmapped, {plan->moves[i].to, plan->moves[i].size});
+    plan->moves[i].granule = granules_.take(plan->moves[i].size);
+  }
+  take_range(own.ready, plan->block);
+  // Ready memory of other places first. While a capture is open nothing is unmapped.
+  if (need.size_class != SizeClass::Huge && !shared_->is_still()) {
+    if (plan_steals(own.ready, granule_, plan) < plan->count) {
+      plan_steals(space(need.size_class == SizeClass::Small ? SizeClass::Large : SizeClass::Small).ready, granule_, plan);
+    }
+    for (unsigned i = 0; i < plan->count; ++i) {
+      if (plan->moves[i].from != 0) claim_source(&plan->moves[i]);
+    }
+  }
+  return true;
+}
+
+void DevicePool::claim_source(Move* move) {
+  Segment* segment = shared_->segments.find(move->from);
+  move->granule = segment->slot_at(move->from);
+  move->granule->in_transit = true;
+  take_range(space(segment->size_class).ready, {move->from, move->size});
+}
+
+/// Removes whatever of the range is in the index.
+void DevicePool::take_range(FreeIndex& index, FreeRange range) {
+  FreeRange at = index.find(range.address);
+  if (!at) at = index.next_at(range.address);
+  while (at && at.address < range.end()) {
+    const std::uint64_t begin = at.address > range.address ? at.address : range.address;
+    const std::uint64_t end = at.end() < range.end() ? at.end() : range.end();
+    if (!index.remove({begin, end - begin})) figures_.lost_bytes += end - begin;
+    at = index.next_at(end);
+  }
+}
+
+void DevicePool::give_ready(Space& own, FreeRange range) {
+  if (range && !own.ready.insert(range)) figures_.lost_bytes += range.size;
+}
+
+void DevicePool::commit(const Need& need, Plan* plan, bool good) {
+  Space& own = space(need.size_class);
+  std::uint64_t rest = plan->block.address;  // of the block: mapped already, up to the next gap
+  for (unsigned i = 0; i < plan->count; ++i) {
+    Move& move = plan->moves[i];
+    if (move.to > rest) give_ready(own, {rest, move.to - rest});
+    rest = move.to + move.size;
+    commit_move(own, &move);
+  }
+  if (rest < plan->block.end()) give_ready(own, {rest, plan->block.end() - rest});
+  if (!good) epoch_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+void DevicePool::commit_move(Space& own, Move* move) {
+  using Outcome = Move::Outcome;
+  const bool is_new = move->granule == nullptr && move->outcome != Outcome::Absent;
+  if (is_new) {
+    ++figures_.creates;
+    move->granule = granules_.adopt(move->handle, move->size);
+    if (move->granule == nullptr) {  // claim() prepared for it; only another thread's hunger can lead here
+      figures_.lost_bytes += move->size;
+      return;
+    }
+  }
+  Granule* granule = move->granule;
+  if (granule != nullptr) granule->in_transit = false;
+  Segment* home = move->from != 0 ? shared_->segments.find(move->from) : nullptr;
+  const bool stays_home = move->outcome == Outcome::Home || move->outcome == Outcome::StuckHome;
+  if (home != nullptr && !stays_home) {
+    home->slot_at(move->from) = nullptr;
+    if (!space(home->size_class).unmapped.insert({move->from, move->size})) figures_.lost_bytes += move->size;
+  }
+  const bool arrives = move->outcome == Outcome::Placed || move->outcome == Outcome::Stuck;
+  if (!arrives && !own.unmapped.insert({move->to, move->size})) figures_.lost_bytes += move->size;
+  switch (move->outcome) {
+    case Outcome::Placed:
+      write_slots(granule, move->to, move->size, shared_->segments.find(move->to));
+      give_ready(own, {move->to, move->size});
+      figures_.steals += home != nullptr;
+      break;
+    case Outcome::Home:
+      give_ready(space(home->size_class), {move->from, move->size});
+      break;
+    case Outcome::Stray:
+      granules_.stock(granule);
+      break;
+    case Outcome::Stuck:
+    case Outcome::StuckHome: {
+      const std::uint64_t at = move->outcome == Outcome::Stuck ? move->to : move->from;
+      Segment* segment = shared_->segments.find(at);
+      write_slots(granule, at, move->size, segment);
+      granules_.use(granule, move->size);
+      granules_.expose(granule, move->size);
+      if (!space(segment->size_class).quarantine.insert({at, move->size})) figures_.lost_bytes += move->size;
+      break;
+    }
+    case Outcome::Planned:
+    case Outcome::Absent:
+      break;
+  }
+}
+
+void DevicePool::write_slots(Granule* granule, std::uint64_t address, std::uint64_t size, Segment* segment) {
+  granule->address = address;
+  granule->segment = segment;
+  for (std::uint64_t at = address; at < address + size; at += granule_) segment->slot_at(at) = granule;
+}
+
+// ---- release
+
+CUresult DevicePool::release(const Caller& caller, Segment* segment, std::uint64_t address, bool ordered) {
+  const bool waits = !ordered && !shared_->ordered_free;
+  Block* block = nullptr;
+  bool full = false;
+  {
+    const PoolGuard guard(lock_);
+    block = segment->start_at(address);
+    if (block == nullptr || block->address != address || block->state != Block::State::Live) return CUDA_ERROR_NOT_FOUND;
+    const bool is_kept = block->captured && (!shared_->graphs.is_empty() || shared_->captures.open());
+    if (!is_kept && waits && !shared_->is_still()) {
+      block->state = Block::State::Freeing;
+    } else {
+      delist(&live_, block);
+      figures_.live_bytes -= block->bytes;
+      figures_.waiting_bytes += block->held;
+      if (is_kept) {
+        block->state = Block::State::Kept;
+        block->free_context = caller.context;
+        enlist(&kept_, block);
+      } else {
+        defer(block, caller);
+      }
+      full = open_.bytes > kFenceBatchBytes;
+      block = nullptr;
+    }
+  }
+  if (block == nullptr) {
+    if (full && !shared_->is_still()) settle(false);
+    return CUDA_SUCCESS;
+  }
+  const CUresult result = wait_for(caller, *block);
+  {
+    const PoolGuard guard(lock_);
+    if (is_sticky(result)) {  // as a native free: it answers the error, and nothing is freed
+      block->state = Block::State::Live;
+      return result;
+    }
+    delist(&live_, block);
+    figures_.live_bytes -= block->bytes;
+    if (result == CUDA_SUCCESS) {
+      finish(block);
+    } else {  // a capture began meanwhile
+      figures_.waiting_bytes += block->held;
+      defer(block, caller);
+    }
+  }
+  settle(true);  // what was freed during a capture
+  give_back_exposed();
+  if (tight_.load(std::memory_order_relaxed) && idle_bytes() != 0) reclaim(~std::uint64_t{0});
+  return CUDA_SUCCESS;
+}
+
+CUresult DevicePool::wait_for(const Caller& caller, const Block& block) {
+  const RelaxedCapture relaxed(*shared_->driver);
+  Contexts& contexts = shared_->contexts;
+  contexts.learn(block.context, block.generation, device_);
+  contexts.learn(caller.context, caller.generation, caller.device);
+  ContextSet set;
+  const bool room = set.add(block.context) && set.add(caller.context) && contexts.add_accessors(device_, &set);
+  if (!room) return CUDA_ERROR_NOT_READY;  // deferred: the batch is synchronised in pieces
+  Fence fence;
+  CUresult result = contexts.record(shared_->captures, set, &fence);
+  if (result != CUDA_SUCCESS) return result;
+  result = contexts.wait(shared_->captures, fence);
+  contexts.recycle(&fence);
+  return result;
+}
+
+void DevicePool::defer(Block* block, const Caller& caller) {
+  shared_->contexts.learn(block->context, block->generation, device_);
+  shared_->contexts.learn(caller.context, caller.generation, caller.device);
+  block->state = Block::State::Deferred;
+  block->free_context = caller.context;
+  enlist(&open_.first, block);
+  open_.bytes += block->held;
+}
+
+/// A freed block whose fence has passed: its memory is anybody's, or nobody's if the outside may still know it.
+void DevicePool::finish(Block* block) {
+  const FreeRange range{block->address, block->held};
+  Segment* segment = block->segment;
+  Space& own = space(segment->size_class);
+  segment->start_at(block->address) = nullptr;
+  if (block->state == Block::State::Deferred || block->state == Block::State::Kept) figures_.waiting_bytes -= block->held;
+  figures_.used_bytes -= block->held;
+  --figures_.blocks;
+  each_granule(segment, range, [&](Granule* granule, std::uint64_t bytes) {
+    if (block->exposed) {
+      granules_.expose(granule, bytes);
+    } else {
+      granules_.unuse(granule, bytes);
+    }
+  });
+  if (block->exposed) {
+    if (!own.quarantine.insert(range)) figures_.lost_bytes += range.size;
+  } else {
+    give_ready(own, range);
+  }
+  blocks_.drop(block);
+  each_granule(segment, range, [&](Granule* granule, std::uint64_t) {
+    if (granule->used == 0 && granule->exposed != 0 && !granule->in_transit) claim_exposed(granule);
+  });
+  epoch_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+// ---- what lies at an address
+
+bool DevicePool::find(Segment* segment, std::uint64_t address, Block* out) {
+  const PoolGuard guard(lock_);
+  const Block* block = segment->block_at(address);
+  if (block == nullptr || block->state != Block::State::Live || address - block->address >= block->bytes) return false;
+  *out = *block;
+  return true;
+}
+
+bool DevicePool::expose(Segment* segment, std::uint64_t address) {
+  const PoolGuard guard(lock_);
+  Block* block = segment->block_at(address);
+  if (block == nullptr || block->state != Block::State::Live) return false;
+  block->exposed = true;
+  return true;
+}
+
+// ---- figures and invariants
+
+PoolFigures DevicePool::figures() {
+  const PoolGuard guard(lock_);
+  PoolFigures figures = figures_;
+  figures.held_bytes = granules_.held_bytes();
+  figures.idle_bytes = granules_.idle_bytes();
+  return figures;
+}
+
+std::uint64_t DevicePool::idle_bytes() {
+  const PoolGuard guard(lock_);
+  return granules_.idle_bytes();
+}
+
+bool DevicePool::is_valid() {
+  const PoolGuard guard(lock_);
+  std::uint64_t ready = 0, used = 0, quarantined = 0, mapped = 0, blocks = 0;
+  for (unsigned i = 0; i < shared_->segments.count(); ++i) {
+    Segment& segment = shared_->segments.at(i);
+    if (segment.device != device_) continue;
+    Space& own = space(segment.size_class);
+    for (std::uint64_t at = segment.base; at < segment.end();) {
+      Block* block = segment.start_at(at);
+      if (block != nullptr && block->address == at) {
+        used += block->held;
+        ++blocks;
+        at += block->held;
+        continue;
+      }
+      const FreeRange free = own.ready.find(at);
+      const FreeRange exposed = own.quarantine.find(at);
+      const FreeRange unmapped = own.unmapped.find(at);
+      Granule* granule = segment.slot_at(at);
+      const FreeRange range = free ? free : exposed ? exposed : unmapped;
+      if (range ? range.address != at && !exposed : granule == nullptr || !granule->in_transit || granule->address != at) return false;
+      if (unmapped && granule != nullptr) return false;
+      at = range ? range.end() : at + granule->size;
+      ready += free.size;
+      quarantined += exposed.size;
+    }
+    for (std::uint64_t at = segment.base; at < segment.end(); at += granule_) {
+      const Granule* granule = segment.slot_at(at);
+      if (granule == nullptr) {
+        if (!own.unmapped.find(at)) return false;
+        continue;
+      }
+      if (granule->address > at || granule->address + granule->size <= at || granule->segment != &segment) return false;
+      if (granule->address != at) continue;
+      mapped += granule->size;
+      std::uint64_t in_use = 0;
+      for (std::uint64_t unit = at; unit < at + granule->size;) {
+        const Block* block = segment.block_at(unit);
+        const std::uint64_t step = block != nullptr ? block->address + block->held - unit : unit_of(segment.size_class, granule_);
+        if (block != nullptr) in_use += overlap({block->address, block->held}, {at, granule->size});
+        unit += step;
+      }
+      if (in_use != granule->used) return false;
+    }
+  }
+  for (Space& each : spaces_) {
+    if (!each.ready.is_valid() || !each.unmapped.is_valid() || !each.quarantine.is_valid()) return false;
+    ready -= each.ready.bytes();
+    quarantined -= each.quarantine.bytes();
+  }
+  if (ready != 0 || quarantined != 0) return false;
+  return used == figures_.used_bytes && blocks == figures_.blocks && mapped + granules_.stock_bytes() == granules_.held_bytes();
+}
+
+}  // namespace cuheap

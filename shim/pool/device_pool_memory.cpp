@@ -1,0 +1,444 @@
+// The slow half of DevicePool: arming, fences, giving memory back, peers and contexts.
+#include <initializer_list>
+
+#include <sched.h>
+
+#include "shim/pool/device_pool.h"
+
+namespace cuheap {
+namespace {
+
+constexpr int kTransitYields = 2000;  // how long an allocation that found nothing waits for what others move about
+
+}  // namespace
+
+// ---- arming
+
+bool DevicePool::arm(PoolShared* shared, int device, bool* with_fewer_flags) {
+  shared_ = shared;
+  device_ = device;
+  const DriverTable& driver = *shared->driver;
+  CUdevice handle = 0;
+  if (driver.cuDeviceGet(&handle, device) != CUDA_SUCCESS) return false;
+  const auto attribute = [&](CUdevice_attribute which) {
+    int value = 0;
+    return driver.cuDeviceGetAttribute(&value, which, handle) == CUDA_SUCCESS ? value : 0;
+  };
+  if (attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) == 0) return false;
+  std::size_t total = 0;
+  if (driver.cuDeviceTotalMem_v2(&total, handle) != CUDA_SUCCESS) return false;
+  total_ = total;
+  access_[0] = device;
+  access_count_ = 1 + shared->contexts.accessors(device, access_ + 1, kMaxAccess - 1);
+
+  const bool rdma = attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) != 0;
+  const bool fd = attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) != 0;
+  const CUmemAllocationHandleType types = fd ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
+  const RelaxedCapture relaxed(driver);
+  // WSL2 says that RDMA is supported and then fails on it (pytorch #192330): what a flag costs is found by trying.
+  *with_fewer_flags = false;
+  if (try_form({types, rdma})) return true;
+  *with_fewer_flags = true;
+  return (rdma && try_form({types, false})) || (fd && try_form({CU_MEM_HANDLE_TYPE_NONE, false}));
+}
+
+bool DevicePool::try_form(HandleForm form) {
+  const DriverTable& driver = *shared_->driver;
+  form_ = form;
+  CUmemAllocationProp prop;
+  __builtin_memset(&prop, 0, sizeof prop);
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device_};
+  prop.requestedHandleTypes = form.types;
+  prop.allocFlags.gpuDirectRDMACapable = form.rdma_capable;
+  std::size_t granularity = 0;
+  if (driver.cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS) return false;
+  if (granularity == 0 || (granularity & (granularity - 1)) != 0 || granularity > kHugeLimit / 2) return false;
+  granule_ = granularity > kGranuleBytes ? granularity : kGranuleBytes;
+
+  // Two handles into one range, moved once, opened in one call: everything the pool will ask of the driver.
+  CUdeviceptr base = 0;
+  if (driver.cuMemAddressReserve(&base, 4 * granule_, granule_, 0, 0) != CUDA_SUCCESS) return false;
+  CUmemAccessDesc access[kMaxAccess];
+  Plan plan;
+  plan.count = 2;
+  plan.moves[0] = {.to = base, .size = granule_};
+  plan.moves[1] = {.to = base + granule_, .size = granule_};
+  const Ground here = ground(access);
+  bool works = execute(here, &plan) == CUDA_SUCCESS;
+  if (works) {
+    Granule moved;
+    moved.handle = plan.moves[1].handle;
+    Plan second;
+    second.count = 1;
+    second.moves[0] = {.to = base + 2 * granule_, .from = base + granule_, .size = granule_, .granule = &moved};
+    works = execute(here, &second) == CUDA_SUCCESS;
+    const bool is_moved = second.moves[0].outcome == Move::Outcome::Placed;
+    works = driver.cuMemUnmap(base, granule_) == CUDA_SUCCESS && works;
+    works = driver.cuMemUnmap(is_moved ? base + 2 * granule_ : base + granule_, granule_) == CUDA_SUCCESS && works;
+  }
+  for (unsigned i = 0; i < plan.count; ++i) {
+    if (plan.moves[i].outcome != Move::Outcome::Absent) works = driver.cuMemRelease(plan.moves[i].handle) == CUDA_SUCCESS && works;
+  }
+  return driver.cuMemAddressFree(base, 4 * granule_) == CUDA_SUCCESS && works;
+}
+
+Ground DevicePool::ground(CUmemAccessDesc* access) {
+  for (unsigned i = 0; i < access_count_; ++i) {
+    access[i].location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = access_[i]};
+    access[i].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  }
+  return {shared_->driver, device_, form_, access, access_count_};
+}
+
+// ---- freed memory and its fences
+
+/// Moves the open batch to `out` and names the contexts that its fence must cover. False: nothing was freed, or no place.
+bool DevicePool::close_batch(Batch* out) {
+  if (open_.first == nullptr || fenced_count_ == kMaxOpenFences) return false;
+  *out = open_;
+  open_.first = nullptr;
+  open_.bytes = 0;
+  ContextSet set;
+  bool room = shared_->contexts.add_accessors(device_, &set);
+  for (Block** at = &out->first; *at != nullptr;) {
+    Block* block = *at;
+    room = room && set.add(block->context) && set.add(block->free_context);
+    if (room) {
+      at = &block->next;
+      continue;
+    }
+    delist(&out->first, block);  // more contexts than a fence holds: with the next one
+    out->bytes -= block->held;
+    enlist(&open_.first, block);
+    open_.bytes += block->held;
+  }
+  out->contexts = set;
+  return out->first != nullptr;
+}
+
+void DevicePool::undefer(Batch* batch) {
+  while (batch->first != nullptr) {
+    Block* block = batch->first;
+    delist(&batch->first, block);
+    enlist(&open_.first, block);
+    open_.bytes += block->held;
+  }
+}
+
+void DevicePool::finish_all(Batch* batch) {
+  while (batch->first != nullptr) {
+    Block* block = batch->first;
+    delist(&batch->first, block);
+    finish(block);
+  }
+}
+
+bool DevicePool::settle(bool wait) {
+  {
+    const PoolGuard guard(lock_);
+    if (settling_ || (open_.first == nullptr && fenced_count_ == 0) || shared_->is_still()) return false;
+    settling_ = true;
+    // Before 12.5 there is no fence to ask, only contexts to wait for: that is better than to grow without end.
+    if (!shared_->contexts.has_events() && figures_.waiting_bytes > kFenceBatchBytes) wait = true;
+  }
+  Contexts& contexts = shared_->contexts;
+  const RelaxedCapture relaxed(*shared_->driver);
+  bool any = false;
+  for (unsigned round = 0; round < 2 * kMaxOpenFences; ++round) {
+    Batch batch;
+    bool closed = false;
+    {
+      const PoolGuard guard(lock_);
+      closed = close_batch(&batch);
+    }
+    if (closed) {
+      const CUresult recorded = contexts.record(shared_->captures, batch.contexts, &batch.fence);
+      const PoolGuard guard(lock_);
+      if (recorded == CUDA_SUCCESS) {
+        fenced_[(oldest_ + fenced_count_++) % kMaxOpenFences] = batch;
+      } else {
+        undefer(&batch);
+      }
+      if (recorded != CUDA_SUCCESS && fenced_count_ == 0) break;
+    }
+    if (fenced_count_ == 0) break;  // only the settling thread changes it
+    Batch& front = fenced_[oldest_];
+    if (shared_->is_still()) break;
+    const CUresult passed = wait ? contexts.wait(shared_->captures, front.fence) : contexts.query(front.fence);
+    if (passed != CUDA_SUCCESS) break;
+    contexts.recycle(&front.fence);
+    const PoolGuard guard(lock_);
+    finish_all(&front);
+    front = Batch{};
+    oldest_ = (oldest_ + 1) % kMaxOpenFences;
+    --fenced_count_;
+    any = true;
+  }
+  {
+    const PoolGuard guard(lock_);
+    settling_ = false;
+  }
+  if (any) give_back_exposed();
+  return any;
+}
+
+void DevicePool::release_kept() {
+  const PoolGuard guard(lock_);
+  if (!shared_->graphs.is_empty() || shared_->captures.open()) return;
+  while (kept_ != nullptr) {
+    Block* block = kept_;
+    delist(&kept_, block);
+    block->state = Block::State::Deferred;  // the graph's last launch may still run
+    shared_->contexts.learn(block->context, block->generation, device_);
+    enlist(&open_.first, block);
+    open_.bytes += block->held;
+  }
+}
+
+// ---- memory that goes back
+
+void DevicePool::claim_exposed(Granule* granule) {
+  Space& own = space(granule->segment->size_class);
+  const FreeRange range{granule->address, granule->size};
+  take_range(own.ready, range);
+  take_range(own.quarantine, range);
+  granule->in_transit = true;
+  granule->next = leaving_;
+  leaving_ = granule;
+}
+
+void DevicePool::give_back_exposed() {
+  while (!shared_->is_still()) {
+    Granule* leaving[kMaxVictims];
+    unsigned count = 0;
+    {
+      const PoolGuard guard(lock_);
+      while (leaving_ != nullptr && count < kMaxVictims) {
+        leaving[count++] = leaving_;
+        leaving_ = leaving_->next;
+      }
+    }
+    if (count == 0) return;
+    for (unsigned i = 0; i < count; ++i) leaving[i]->next = nullptr;
+    const RelaxedCapture relaxed(*shared_->driver);
+    const std::uint64_t bytes = give_back(leaving, count);
+    if (bytes == 0) return;
+  }
+}
+
+bool DevicePool::claim_victim(std::uint64_t bytes, Granule** out) {
+  if (Granule* stray = granules_.take_any(); stray != nullptr) {
+    *out = stray;
+    return true;
+  }
+  // One huge handle that suffices, else the largest; then granules of the other classes.
+  FreeIndex& huge = space(SizeClass::Huge).ready;
+  FreeRange range = huge.next_by_size(bytes, {});
+  if (!range) range = huge.largest();
+  FreeIndex* from = &huge;
+  if (!range) {
+    from = &space(SizeClass::Large).ready;
+    range = whole_granule(*from, granule_);
+  }
+  if (!range) {
+    from = &space(SizeClass::Small).ready;
+    range = whole_granule(*from, granule_);
+  }
+  if (!range || !from->remove(range)) return false;
+  Granule* granule = shared_->segments.find(range.address)->slot_at(range.address);
+  granule->in_transit = true;
+  *out = granule;
+  return true;
+}
+
+std::uint64_t DevicePool::give_back(Granule** granules, unsigned count) {
+  const DriverTable& driver = *shared_->driver;
+  bool gone[kMaxVictims] = {};
+  std::uint64_t bytes = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    const Granule& granule = *granules[i];
+    record(EventKind::Free, Family::PoolGranule, granule.handle, granule.size, 0, 0);
+    gone[i] = granule.address == 0 || driver.cuMemUnmap(granule.address, granule.size) == CUDA_SUCCESS;
+    if (gone[i]) {
+      driver.cuMemRelease(granule.handle);
+      bytes += granule.size;
+    } else {
+      record(EventKind::FreeFailed, Family::PoolGranule, granule.handle, granule.size, 0, 0);
+    }
+  }
+  if (bytes != 0) record(EventKind::PoolActivity, Family::PoolGranule, 0, bytes, static_cast<std::uint64_t>(PoolActivity::Shrink), 0);
+  const PoolGuard guard(lock_);
+  for (unsigned i = 0; i < count; ++i) {
+    Granule* granule = granules[i];
+    Segment* segment = granule->segment;
+    const FreeRange range{granule->address, granule->size};
+    granule->in_transit = false;
+    if (!gone[i]) {
+      FreeIndex& index = granule->exposed != 0 ? space(segment->size_class).quarantine : space(segment->size_class).ready;
+      if (!index.insert(range)) figures_.lost_bytes += range.size;
+      continue;
+    }
+    if (range.address != 0) {
+      for (std::uint64_t at = range.address; at < range.end(); at += granule_) segment->slot_at(at) = nullptr;
+      if (!space(segment->size_class).unmapped.insert(range)) figures_.lost_bytes += range.size;
+    }
+    granules_.forget(granule);
+  }
+  epoch_.fetch_add(1, std::memory_order_acq_rel);
+  return bytes;
+}
+
+std::uint64_t DevicePool::reclaim(std::uint64_t bytes) {
+  if (shared_->is_still()) return 0;
+  const RelaxedCapture relaxed(*shared_->driver);
+  const Transit transit(in_transit_);
+  std::uint64_t done = 0;
+  while (done < bytes) {
+    Granule* victims[kMaxVictims];
+    unsigned count = 0;
+    {
+      const PoolGuard guard(lock_);
+      std::uint64_t claimed = done;
+      while (count < kMaxVictims && claimed < bytes && claim_victim(bytes - claimed, &victims[count])) {
+        claimed += victims[count++]->size;
+      }
+    }
+    const std::uint64_t freed = count != 0 ? give_back(victims, count) : 0;
+    if (freed == 0) break;
+    done += freed;
+  }
+  return done;
+}
+
+bool DevicePool::relieve(std::uint64_t bytes) {
+  const unsigned epoch = epoch_.load(std::memory_order_acquire);
+  const bool settled = settle(true);
+  if (reclaim(bytes) != 0 || settled) return true;
+  // Another thread may hold in transit what it will not be able to use; wait a moment, without any lock.
+  for (int i = 0; i < kTransitYields && in_transit_.load(std::memory_order_acquire) != 0; ++i) sched_yield();
+  return epoch_.load(std::memory_order_acquire) != epoch;
+}
+
+void DevicePool::note_tightness() {
+  std::size_t free = 0, total = 0;
+  if (shared_->driver->cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return;
+  const std::uint64_t least = total / 64 < kTightBytes ? total / 64 : kTightBytes;
+  tight_.store(free < least, std::memory_order_relaxed);
+}
+
+// ---- contexts and peers
+
+void DevicePool::context_ending(std::uint64_t context, std::uint32_t generation, bool ending) {
+  const PoolGuard guard(lock_);
+  for (Block* block = live_; block != nullptr; block = block->next) {
+    if (block->context == context && block->generation == generation) block->dying = ending;
+  }
+}
+
+void DevicePool::context_ended(std::uint64_t context, std::uint32_t generation) {
+  {
+    const PoolGuard guard(lock_);
+    for (Block** list : {&live_, &kept_}) {
+      for (Block* block = *list; block != nullptr;) {
+        Block* next = block->next;
+        const bool is_dead = block->context == context && block->generation == generation;
+        if (is_dead && block->state != Block::State::Freeing) {
+          if (block->state == Block::State::Live) figures_.live_bytes -= block->bytes;
+          delist(list, block);
+          finish(block);
+        }
+        block = next;
+      }
+    }
+  }
+  settle(false);
+  give_back_exposed();
+  reclaim(~std::uint64_t{0});
+}
+
+bool DevicePool::update_access(int peer, bool may_reach) {
+  const DriverTable& driver = *shared_->driver;
+  {
+    const PoolGuard guard(lock_);
+    unsigned at = 1;
+    while (at < access_count_ && access_[at] != peer) ++at;
+    const bool is_known = at < access_count_;
+    if (may_reach && !is_known) {
+      if (access_count_ == kMaxAccess) return false;
+      access_[access_count_++] = peer;
+    }
+    if (!may_reach && is_known) access_[at] = access_[--access_count_];
+    ++access_version_;
+  }
+  const RelaxedCapture relaxed(driver);
+  CUmemAccessDesc access;
+  access.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = peer};
+  access.flags = may_reach ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  for (unsigned i = 0; i < shared_->segments.count(); ++i) {
+    Segment& segment = shared_->segments.at(i);
+    if (segment.device != device_) continue;
+    for (std::uint64_t at = segment.base; at < segment.end();) {
+      Granule* granule = nullptr;
+      FreeRange range;
+      {
+        const PoolGuard guard(lock_);
+        granule = segment.slot_at(at);
+        if (granule != nullptr && !granule->in_transit) range = {granule->address, granule->size};
+      }
+      at = range ? range.end() : at + granule_;
+      if (!range || driver.cuMemSetAccess(range.address, range.size, &access, 1) == CUDA_SUCCESS) continue;
+      const PoolGuard guard(lock_);
+      const bool is_there = segment.slot_at(range.address) == granule && !granule->in_transit;
+      if (is_there && may_reach) return false;  // the caller takes it back with may_reach = false
+    }
+  }
+  return true;
+}
+
+void DevicePool::reopen(const Plan& plan) {
+  CUmemAccessDesc access[kMaxAccess];
+  Ground here;
+  {
+    const PoolGuard guard(lock_);
+    here = ground(access);
+  }
+  for (unsigned i = 0; i < plan.count; ++i) {
+    if (plan.moves[i].outcome != Move::Outcome::Placed) continue;
+    static_cast<void>(here.driver->cuMemSetAccess(plan.moves[i].to, plan.moves[i].size, here.access, here.access_count));
+  }
+}
+
+// ---- events
+
+void DevicePool::record(EventKind kind, Family family, std::uint64_t address, std::uint64_t size, std::uint64_t extra0,
+                        std::uint32_t site) {
+  Event event;
+  event.kind = kind;
+  event.floor = Floor::Physical;
+  event.family = family;
+  event.address = address;
+  event.size = size;
+  event.extra0 = extra0;
+  event.site = site;
+  event.device = static_cast<std::int16_t>(device_);
+  shared_->sink->record(event);
+}
+
+void DevicePool::record_growth(const Plan& plan, std::uint32_t site) {
+  std::uint64_t grown = 0, stolen = 0;
+  for (unsigned i = 0; i < plan.count; ++i) {
+    const Move& move = plan.moves[i];
+    const bool is_new = move.is_new && move.outcome != Move::Outcome::Absent;
+    if (is_new) record(EventKind::Allocate, Family::PoolGranule, move.handle, move.size, 0, site);
+    if (is_new) grown += move.size;
+    if (move.from != 0 && move.outcome == Move::Outcome::Placed) stolen += move.size;
+  }
+  const auto note = [&](PoolActivity activity, std::uint64_t bytes) {
+    if (bytes != 0) record(EventKind::PoolActivity, Family::PoolGranule, 0, bytes, static_cast<std::uint64_t>(activity), site);
+  };
+  note(PoolActivity::Grow, grown);
+  note(PoolActivity::Steal, stolen);
+}
+
+}  // namespace cuheap

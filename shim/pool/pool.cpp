@@ -1,0 +1,446 @@
+#include "shim/pool/pool.h"
+
+#include <new>
+
+#include "shim/pool/pool_messages.h"
+#include "tracer/base/arena.h"
+#include "tracer/base/hook_scope.h"
+#include "tracer/base/process.h"
+
+namespace cuheap {
+namespace {
+
+constinit Pool the_pool;
+
+std::uint64_t number_of(const void* handle) { return reinterpret_cast<std::uint64_t>(handle); }
+
+/// Attributes whose answer lets the asker keep hold of the physical memory beyond the block's life.
+bool exposes(CUpointer_attribute attribute) {
+  return attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID || attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS ||
+         attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS;
+}
+
+/// What the driver cannot know of a pooled block: it answers for the whole reservation, or for no context.
+bool answer(const Block& block, CUpointer_attribute attribute, void* data) {
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      *static_cast<CUcontext*>(data) = reinterpret_cast<CUcontext>(block.context);
+      return true;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      *static_cast<unsigned long long*>(data) = block.buffer_id;
+      return true;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      *static_cast<CUdeviceptr*>(data) = block.address;
+      return true;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      *static_cast<std::size_t*>(data) = block.bytes;
+      return true;
+    default:
+      return false;  // MAPPING_*, MEMORY_BLOCK_ID, ALLOWED_HANDLE_TYPES, IS_LEGACY_CUDA_IPC_CAPABLE (0): the driver knows
+  }
+}
+
+}  // namespace
+
+DeviceAllocator& start_pool(const PoolConfig& config) {
+  the_pool.start(config);
+  return the_pool;
+}
+
+void Pool::start(const PoolConfig& config) {
+  config_ = config;
+  shared_.driver = config.driver;
+  shared_.sink = config.sink;
+  shared_.ordered_free = config.ordered_free;
+  shared_.contexts.start(*config.driver, config.has_context_events);
+  is_off_.store(false, std::memory_order_release);
+}
+
+// ---- allocate
+
+CUresult Pool::allocate(const AllocationRequest& request, CUdeviceptr* out, std::uint8_t* event_flags) {
+  CUresult served = CUDA_ERROR_NOT_SUPPORTED;
+  if (Device* device = device_for(request); device != nullptr) {
+    const HookScope scope;
+    if (scope) served = serve(*device, request, out);
+  }
+  if (served == CUDA_SUCCESS) {
+    *event_flags |= kEventPooled;
+    return served;
+  }
+  // Whatever the pool could not do, the driver decides: the host gets what it would have got without us.
+  CUresult result = shared_.driver->cuMemAlloc_v2(out, request.bytes);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && !request.caller.capture.open && relieve(request.caller, request.bytes)) {
+    result = shared_.driver->cuMemAlloc_v2(out, request.bytes);
+  }
+  return result;
+}
+
+Pool::Device* Pool::device_for(const AllocationRequest& request) {
+  const Caller& caller = request.caller;
+  if (is_off_.load(std::memory_order_acquire) || !process::is_owner()) return nullptr;
+  if (request.bytes == 0 || caller.context == 0 || caller.device < 0 || caller.device >= kMaxDevices) return nullptr;
+  if ((request.site_bits & config_.step_aside_bits) != 0 || caller.capture.prohibited) return nullptr;
+  if (shared_.frozen.load(std::memory_order_relaxed)) return nullptr;
+  Device& device = devices_[caller.device];
+  Arming arming = device.arming.load(std::memory_order_acquire);
+  if (arming == Arming::Unknown && !shared_.captures.open() && !process::is_exiting()) arming = arm(caller.device);
+  return arming == Arming::Armed && !device.is_closed.load(std::memory_order_relaxed) ? &device : nullptr;
+}
+
+Pool::Arming Pool::arm(int ordinal) {
+  Device& device = devices_[ordinal];
+  Arming unknown = Arming::Unknown;
+  if (!device.arming.compare_exchange_strong(unknown, Arming::UnderWay)) return unknown;
+  Arming result = Arming::Direct;
+  {
+    const HookScope scope;
+    if (!scope) {
+      device.arming.store(Arming::Unknown);  // a signal in the midst of our own work: another time
+      return Arming::Unknown;
+    }
+    bool with_fewer_flags = false;
+    void* pages = may_pool_on(ordinal) ? map_pages(sizeof(DevicePool)) : nullptr;
+    if (pages != nullptr) {
+      device.pool = new (pages) DevicePool;
+      if (device.pool->arm(&shared_, ordinal, &with_fewer_flags)) {
+        result = Arming::Armed;
+      } else {
+        message::pool_self_test_failed(ordinal);
+        Event event;
+        event.kind = EventKind::PoolActivity;
+        event.floor = Floor::Physical;
+        event.extra0 = static_cast<std::uint64_t>(PoolActivity::SelfTestFailed);
+        event.device = static_cast<std::int16_t>(ordinal);
+        shared_.sink->record(event);
+      }
+    }
+  }
+  device.arming.store(result, std::memory_order_release);
+  return result;
+}
+
+bool Pool::may_pool_on(int ordinal) {
+  if (config_.is_forced || config_.is_simulated) return true;
+  char name[256] = {};
+  int version = 0;
+  CUdevice handle = 0;
+  const DriverTable& driver = *config_.driver;
+  if (driver.cuDeviceGet(&handle, ordinal) == CUDA_SUCCESS && driver.cuDriverGetVersion(&version) == CUDA_SUCCESS &&
+      driver.cuDeviceGetName(name, sizeof name - 1, handle) == CUDA_SUCCESS) {
+    for (unsigned i = 0; i < kPassedPairCount; ++i) {
+      const PassedPair& pair = kPassedPairs[i];
+      if (version / 1000 == pair.driver_major && __builtin_strstr(name, pair.device) != nullptr) return true;
+    }
+  }
+  message::pool_not_proved_here(name, version);
+  return false;
+}
+
+CUresult Pool::serve(Device& device, const AllocationRequest& request, CUdeviceptr* out) {
+  CUdeviceptr address = 0;
+  const CUresult result = device.pool->allocate(request, &address);
+  if (result == CUDA_SUCCESS) {
+    if (config_.fill >= 0 && !request.caller.capture.open) static_cast<void>(fill(address, request.bytes));
+    *out = address;
+  } else if (is_sticky(result)) {
+    disarm(result, request.caller.device);
+  } else if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+    const PoolFigures figures = device.pool->figures();
+    Event event;
+    event.kind = EventKind::OutOfMemory;
+    event.floor = Floor::Physical;
+    event.family = Family::PoolGranule;
+    event.size = request.bytes;
+    event.extra0 = figures.used_bytes;
+    event.extra1 = figures.held_bytes;
+    event.site = request.site;
+    event.context = request.caller.context;
+    event.device = static_cast<std::int16_t>(request.caller.device);
+    shared_.sink->record(event);
+  }
+  return result;
+}
+
+// Work on any stream may use the block at once, so the fill must be over before it is handed out.
+CUresult Pool::fill(CUdeviceptr address, std::size_t bytes) {
+  const RelaxedCapture relaxed(*shared_.driver);
+  const CUresult result = shared_.driver->cuMemsetD8_v2(address, static_cast<unsigned char>(config_.fill), bytes);
+  return result == CUDA_SUCCESS ? shared_.driver->cuCtxSynchronize() : result;
+}
+
+void Pool::disarm(CUresult why, int device) {
+  if (is_off_.exchange(true)) return;
+  message::pool_disarmed(static_cast<int>(why));
+  Event event;
+  event.kind = EventKind::PoolActivity;
+  event.floor = Floor::Physical;
+  event.extra0 = static_cast<std::uint64_t>(PoolActivity::Disarm);
+  event.extra1 = static_cast<std::uint64_t>(why);
+  event.device = static_cast<std::int16_t>(device);
+  shared_.sink->record(event);
+}
+
+// ---- release
+
+CUresult Pool::release(const Caller& caller, CUdeviceptr address) {
+  bool handled = false;
+  const CUresult result = end_block(caller, address, process::is_exiting(), &handled);
+  return handled ? result : shared_.driver->cuMemFree_v2(address);
+}
+
+CUresult Pool::release_async(const Caller& caller, CUdeviceptr address, CUstream stream) {
+  // For memory of cuMemAlloc the driver takes all its uses as done before the free is queued; so no order with the
+  // stream is needed, only our usual fence, and no waiting.
+  bool handled = false;
+  const CUresult result = end_block(caller, address, true, &handled);
+  return handled ? result : shared_.driver->cuMemFreeAsync(address, stream);
+}
+
+CUresult Pool::end_block(const Caller& caller, CUdeviceptr address, bool ordered, bool* handled) {
+  Segment* segment = address != 0 ? shared_.segments.find(address) : nullptr;
+  if (segment == nullptr || is_dead_.load(std::memory_order_relaxed) || !process::is_owner()) return CUDA_SUCCESS;
+  if (caller.capture.prohibited) {
+    // Let the driver refuse it, with its error and its effect on the capture; the address itself means nothing to it.
+    const CUresult refused = shared_.driver->cuMemFree_v2(address);
+    if (is_capture_error(refused)) {
+      *handled = true;
+      return refused;
+    }
+  }
+  const HookScope scope;
+  if (!scope) return CUDA_SUCCESS;
+  const CUresult result = devices_[segment->device].pool->release(caller, segment, address, ordered);
+  *handled = result != CUDA_ERROR_NOT_FOUND;
+  if (is_sticky(result)) disarm(result, segment->device);
+  return result;
+}
+
+// ---- the truth about memory
+
+CUresult Pool::memory_info(const Caller& caller, std::size_t* free, std::size_t* total) {
+  Device* device = process::is_owner() && !process::is_exiting() ? armed(caller.device) : nullptr;
+  std::uint64_t idle = 0;
+  if (device != nullptr && free != nullptr && total != nullptr) {
+    const HookScope scope;
+    if (scope) {
+      device->pool->settle(true);
+      idle = device->pool->idle_bytes();
+    }
+  }
+  const CUresult result = shared_.driver->cuMemGetInfo_v2(free, total);
+  if (result == CUDA_SUCCESS && idle != 0) *free = *total - *free < idle ? *total : *free + idle;
+  return result;
+}
+
+bool Pool::find_block(CUdeviceptr address, Block* out, bool* is_ours) {
+  Segment* segment = shared_.segments.find(address);
+  *is_ours = segment != nullptr && !is_dead_.load(std::memory_order_relaxed) && process::is_owner();
+  if (!*is_ours) return false;
+  const HookScope scope;
+  if (!scope) {
+    *is_ours = false;
+    return false;
+  }
+  return devices_[segment->device].pool->find(segment, address, out);
+}
+
+bool Pool::expose_block(CUdeviceptr address) {
+  Segment* segment = shared_.segments.find(address);
+  if (segment == nullptr || !process::is_owner()) return false;
+  const HookScope scope;
+  return scope && devices_[segment->device].pool->expose(segment, address);
+}
+
+CUresult Pool::address_range(CUdeviceptr* base, std::size_t* size, CUdeviceptr address) {
+  Block block;
+  bool is_ours = false;
+  const bool found = find_block(address, &block, &is_ours);
+  if (!is_ours || (base == nullptr && size == nullptr)) return shared_.driver->cuMemGetAddressRange_v2(base, size, address);
+  if (!found) return CUDA_ERROR_INVALID_VALUE;  // as after a native free
+  if (base != nullptr) *base = block.address;
+  if (size != nullptr) *size = block.bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult Pool::pointer_attribute(void* data, CUpointer_attribute attribute, CUdeviceptr address) {
+  Block block;
+  bool is_ours = false;
+  const bool found = find_block(address, &block, &is_ours);
+  if (is_ours && !found) return CUDA_ERROR_INVALID_VALUE;
+  if (found && exposes(attribute)) expose_block(address);
+  if (found && data != nullptr && answer(block, attribute, data)) return CUDA_SUCCESS;
+  return shared_.driver->cuPointerGetAttribute(data, attribute, address);
+}
+
+CUresult Pool::pointer_attributes(unsigned count, CUpointer_attribute* attributes, void** data, CUdeviceptr address) {
+  Block block;
+  bool is_ours = false;
+  const bool found = find_block(address, &block, &is_ours);
+  if (is_ours && !found) {
+    // The answers for a pointer that means nothing: the driver gives them for any it does not know, such as one of ours.
+    return shared_.driver->cuPointerGetAttributes(count, attributes, data, number_of(&block));
+  }
+  const CUresult result = shared_.driver->cuPointerGetAttributes(count, attributes, data, address);
+  if (result != CUDA_SUCCESS || !found) return result;
+  for (unsigned i = 0; i < count; ++i) {
+    if (exposes(attributes[i])) expose_block(address);
+    if (data[i] != nullptr) answer(block, attributes[i], data[i]);
+  }
+  return result;
+}
+
+CUresult Pool::set_pointer_attribute(const void* value, CUpointer_attribute attribute, CUdeviceptr address) {
+  expose_block(address);
+  return shared_.driver->cuPointerSetAttribute(value, attribute, address);
+}
+
+CUresult Pool::ipc_handle(CUipcMemHandle* handle, CUdeviceptr address) {
+  if (expose_block(address)) message::pool_ipc_asked();
+  return shared_.driver->cuIpcGetMemHandle(handle, address);
+}
+
+CUresult Pool::range_handle(void* handle, CUdeviceptr address, std::size_t size, CUmemRangeHandleType type,
+                            unsigned long long flags) {
+  expose_block(address);
+  return shared_.driver->cuMemGetHandleForAddressRange(handle, address, size, type, flags);
+}
+
+CUresult Pool::retain_handle(CUmemGenericAllocationHandle* handle, void* address) {
+  expose_block(number_of(address));
+  return shared_.driver->cuMemRetainAllocationHandle(handle, address);
+}
+
+// ---- what happens around it
+
+Pool::Device* Pool::armed(int device) {
+  return is_armed(device) && !is_dead_.load(std::memory_order_relaxed) ? &devices_[device] : nullptr;
+}
+
+bool Pool::is_armed(int device) const {
+  return device >= 0 && device < kMaxDevices && devices_[device].arming.load(std::memory_order_acquire) == Arming::Armed;
+}
+
+bool Pool::is_pooling(int device) const {
+  return !is_off_.load() && is_armed(device);
+}
+
+template <class Visit>
+void Pool::each_armed(Visit visit) {
+  if (!process::is_owner() || process::is_exiting()) return;
+  const HookScope scope;
+  for (int i = 0; scope && i < kMaxDevices; ++i) {
+    if (Device* device = armed(i); device != nullptr) visit(*device->pool);
+  }
+}
+
+bool Pool::relieve(const Caller& caller, std::size_t bytes) {
+  Device* device = process::is_owner() && !process::is_exiting() ? armed(caller.device) : nullptr;
+  if (device == nullptr || shared_.captures.open()) return false;
+  const HookScope scope;
+  return scope && device->pool->relieve(bytes);
+}
+
+std::uint64_t Pool::idle_bytes(int device) {
+  const HookScope scope;
+  Device* armed_device = armed(device);
+  return scope && armed_device != nullptr ? armed_device->pool->idle_bytes() : 0;
+}
+
+void Pool::context_ending(std::uint64_t context, std::uint32_t generation) {
+  each_armed([&](DevicePool& pool) { pool.context_ending(context, generation, true); });
+}
+
+void Pool::context_ended(std::uint64_t context, std::uint32_t generation, bool ended) {
+  if (!ended) {
+    each_armed([&](DevicePool& pool) { pool.context_ending(context, generation, false); });
+    return;
+  }
+  shared_.contexts.forget(context);
+  each_armed([&](DevicePool& pool) { pool.context_ended(context, generation); });
+}
+
+void Pool::peer_enabled(std::uint64_t context, std::uint64_t peer_context) {
+  if (!process::is_owner()) return;
+  const HookScope scope;
+  if (!scope || !shared_.contexts.pair(context, peer_context)) return;
+  const int from = shared_.contexts.device_of(context);
+  const int to = shared_.contexts.device_of(peer_context);
+  Device* device = armed(to);
+  if (device == nullptr || device->pool->update_access(from, true)) return;
+  // Half opened is worse than closed: take it back, and let further memory of that device be the driver's.
+  device->pool->update_access(from, false);
+  device->is_closed.store(true, std::memory_order_relaxed);
+  message::pool_peer_failed(from, to);
+}
+
+void Pool::peer_disabled(std::uint64_t context, std::uint64_t peer_context) {
+  if (!process::is_owner()) return;
+  const HookScope scope;
+  if (!scope || !shared_.contexts.unpair(context, peer_context)) return;
+  Device* device = armed(shared_.contexts.device_of(peer_context));
+  if (device != nullptr) device->pool->update_access(shared_.contexts.device_of(context), false);
+}
+
+void Pool::release_kept() {
+  if (!shared_.graphs.is_empty() || shared_.captures.open()) return;
+  each_armed([](DevicePool& pool) { pool.release_kept(); });
+}
+
+void Pool::capture_begun(std::uint64_t, CUstream) { shared_.captures.begun(); }
+
+void Pool::capture_ended(CUstream, CUgraph graph) {
+  if (graph != nullptr) shared_.graphs.add(number_of(graph));
+  shared_.captures.ended();
+  release_kept();
+}
+
+void Pool::graph_destroyed(CUgraph graph) {
+  shared_.graphs.remove(number_of(graph));
+  release_kept();
+}
+
+void Pool::graph_cloned(CUgraph clone, CUgraph original) { shared_.graphs.add_if_known(number_of(clone), number_of(original)); }
+
+void Pool::graph_child_added(CUgraph parent, CUgraph child) { shared_.graphs.add_if_known(number_of(parent), number_of(child)); }
+
+void Pool::graph_instantiated(CUgraphExec exec, CUgraph graph) {
+  shared_.graphs.add_if_known(number_of(exec), number_of(graph));
+}
+
+void Pool::graph_exec_updated(CUgraphExec exec, CUgraph graph) {
+  shared_.graphs.add_if_known(number_of(exec), number_of(graph));
+}
+
+void Pool::graph_exec_destroyed(CUgraphExec exec) {
+  shared_.graphs.remove(number_of(exec));
+  release_kept();
+}
+
+void Pool::frozen(bool is_frozen) {
+  if (is_frozen) {
+    each_armed([](DevicePool& pool) {
+      pool.settle(true);
+      pool.reclaim(~std::uint64_t{0});
+    });
+  }
+  shared_.frozen.store(is_frozen, std::memory_order_relaxed);
+}
+
+void Pool::after_fork_in_child() {
+  is_off_.store(true, std::memory_order_relaxed);
+  is_dead_.store(true, std::memory_order_relaxed);
+  shared_.contexts.after_fork_in_child();
+  for (Device& device : devices_) {
+    if (device.pool != nullptr) device.pool->after_fork_in_child();
+  }
+}
+
+bool Pool::is_valid() {
+  for (Device& device : devices_) {
+    if (device.arming.load() == Arming::Armed && !device.pool->is_valid()) return false;
+  }
+  return true;
+}
+
+}  // namespace cuheap
