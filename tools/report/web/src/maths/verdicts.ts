@@ -1,0 +1,131 @@
+// The verdict cards: at most four sentences with a number each, worst first, none that repeats another. A clean run gets one.
+import { bytes, duration, percent } from '../format';
+import { accuses, kFloorWords, type FloorSpace, type Head, type Leak } from '../head';
+
+export type CardKind = 'oom' | 'leak' | 'fragmentation' | 'peak' | 'clean' | 'empty' | 'undecided';
+
+export interface Card {
+  kind: CardKind;
+  label: string;
+  number: string;        // the figure, large
+  unit?: string;         // behind it, small
+  sentence: string;
+  bad: boolean;
+  proof: string;         // id of the section that proves it
+  moment?: number;       // to show with it
+  track?: number;
+  leak?: number;         // index into head.leaks
+}
+
+const kMost = 4;
+const kFragmentationWorthSaying = 0.05;
+const kIdleWorthSaying = 64 * 2 ** 20;
+
+/// `name` gives the short name of a node.
+export function verdictCards(head: Head, name: (node: number) => string, clock: (moment: number) => string): Card[] {
+  if (head.tracks.length === 0) {
+    return [{ kind: 'empty', label: 'Nothing recorded', number: '0 B', bad: false, proof: 'about',
+      sentence: 'No device memory was allocated while this was recorded. A run that reaches the GPU would fill this page.' }];
+  }
+  const cards: Card[] = [...oomCards(head, name), ...leakCards(head, name), ...fragmentationCards(head, name)];
+  const peak = peakCard(head, clock);
+  if (cards.length === 0 && peak) {
+    const undecided = head.leaks.filter(({ verdict }) => verdict === 'undecided').length;
+    return [{ ...peak, kind: 'clean', label: 'Nothing wrong found',
+      sentence: `${peak.sentence} No out-of-memory, no leak among ${head.sites_judged} sites judged${undecided > 0 ? ` (${undecided} undecided)` : ''}${fragmentationClause(head)}.` }];
+  }
+  const shown = cards.slice(0, kMost - 1);
+  if (peak) shown.push(peak);
+  return shown;
+}
+
+function trackOf(head: Head, device: number, floor: string): number | undefined {
+  const track = head.tracks.findIndex((entry) => entry.device === device && entry.floor === floor);
+  return track < 0 ? undefined : track;
+}
+
+function oomCards(head: Head, name: (node: number) => string): Card[] {
+  const first = head.ooms[0];
+  if (!first) return [];
+  const more = head.ooms.length > 1 ? ` (first of ${head.ooms.length})` : '';
+  const by = first.node > 0 ? ` in ${name(first.node)}` : '';
+  const advice = first.advice[0] ? ` ${upperFirst(first.advice[0])}.`.replace('..', '.') : '';
+  return [{ kind: 'oom', label: `Out of memory${more}`, number: bytes(first.request), bad: true, proof: 'ooms', moment: first.moment,
+    track: trackOf(head, first.device, first.floor),
+    sentence: `asked for${by} with ${bytes(first.live)} live and ${bytes(first.held)} held${first.device_total > 0 ? ` of ${bytes(first.device_total)}` : ''}: ${first.class.replaceAll('_', ' ')}.${advice}` }];
+}
+
+/// "38 KiB per request", else per second, minute or hour, whichever reads best.
+export function rateText(leak: Leak): string {
+  if (leak.window && leak.bytes_per_window > 0 && !/\d/.test(leak.window)) return `${bytes(leak.bytes_per_window)} per ${leak.window}`;
+  const perSecond = leak.bytes_per_second;
+  if (perSecond >= 1024) return `${bytes(perSecond)} per second`;
+  if (perSecond * 60 >= 1024) return `${bytes(perSecond * 60)} per minute`;
+  return `${bytes(perSecond * 3600)} per hour`;
+}
+
+/// The figure of a card and the words behind it.
+function rateParts(leak: Leak, left: string): { number: string; unit?: string } {
+  if (!(leak.bytes_per_second > 0)) return { number: left };
+  const [number, unit] = rateText(leak).split(/ (?=per )/);
+  return { number: number!, unit };
+}
+
+export function oomText(leak: Leak): string {
+  if (leak.oom_in_seconds === undefined) return '';
+  const interval = leak.oom_interval ? ` (${duration(leak.oom_interval[0])} – ${duration(leak.oom_interval[1])})` : '';
+  return `full in ${duration(leak.oom_in_seconds)}${interval}`;
+}
+
+function leakCards(head: Head, name: (node: number) => string): Card[] {
+  return head.leaks
+    .map((leak, index) => ({ leak, index }))
+    .filter(({ leak }) => accuses(leak))
+    .map(({ leak, index }) => {
+      const full = oomText(leak);
+      const label = { leak: 'Leak', growing_leak: 'Growing leak', accumulates: 'Never freed', ratchet: 'Ratchet' }[leak.verdict as 'leak'];
+      const left = `${bytes(leak.live_bytes)} left`;
+      return { kind: 'leak' as const, label, ...rateParts(leak, left), bad: true, proof: 'leaks', leak: index,
+        track: trackOf(head, leak.device, leak.floor),
+        sentence: `in ${name(leak.node)}${leak.bytes_per_second > 0 ? `, ${left}` : ''}${full ? `; ${full}` : ''}.` };
+    });
+}
+
+/// The floor whose holes cost most at the peak.
+function worstFloor(head: Head): FloorSpace | undefined {
+  const peak = head.spaces.find((space) => space.name === 'peak');
+  return peak?.floors.filter(({ device }) => device >= 0).sort((a, b) => b.held - b.live - (a.held - a.live))[0];
+}
+
+function fragmentationCards(head: Head, name: (node: number) => string): Card[] {
+  const floor = worstFloor(head);
+  if (!floor || floor.fragmentation < kFragmentationWorthSaying || floor.held - floor.live < kIdleWorthSaying) return [];
+  const sites = floor.pinning_sites;
+  const pinned = sites.length === 0 ? '' : sites.length === 1 ? `, pinned by ${name(sites[0]!.node)}` : `, pinned by ${sites.length >= 50 ? 'over 50' : sites.length} sites, most by ${name(sites[0]!.node)}`;
+  return [{ kind: 'fragmentation', label: 'Held but idle at the peak', number: bytes(floor.held - floor.live), bad: floor.fragmentation >= 0.15, proof: 'space',
+    moment: head.peak_moment, track: trackOf(head, floor.device, floor.floor),
+    sentence: `${percent(floor.held - floor.live, floor.held)} of what ${kFloorWords[floor.floor]} hold${pinned}.` }];
+}
+
+function fragmentationClause(head: Head): string {
+  const floor = worstFloor(head);
+  return floor && floor.held > 0 ? `, ${percent(floor.held - floor.live, floor.held)} held but idle at the peak` : '';
+}
+
+function peakCard(head: Head, clock: (moment: number) => string): Card | null {
+  const devices = head.tracks.filter(({ device, floor }) => device >= 0 && floor === 'physical');
+  const track = devices.sort((a, b) => b.held_peak - a.held_peak || b.peak - a.peak)[0] ?? head.tracks[0];
+  if (!track) return null;
+  const total = head.devices.find(({ device }) => device === track.device)?.total ?? 0;
+  const peak = Math.max(track.held_peak, track.peak);
+  const share = total > 0 ? `, ${percent(peak, total)} of ${bytes(total)}` : '';
+  const top = head.tracks.findIndex(({ device, floor }) => device === track.device && floor === head.top_floor);
+  return { kind: 'peak', label: 'Peak', number: bytes(peak), bad: total > 0 && peak > 0.95 * total, proof: 'flame', moment: head.peak_moment,
+    track: top >= 0 ? top : head.tracks.indexOf(track),
+    sentence: `at ${clock(head.peak_moment)}${share}; ${bytes(Math.max(track.held_end, track.end))} at the end.` };
+}
+
+function upperFirst(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+

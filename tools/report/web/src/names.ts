@@ -1,0 +1,129 @@
+// Names of frames and stacks. A node is a frame below its caller; a site is the node of its innermost frame.
+import type { Section } from './columns';
+
+/// Order of FrameClass in tools/analysis/flame.h.
+export const kKinds = ['Python', 'C++', 'CUDA libraries', 'Runtime'] as const;
+export const kKindRuntime = 3;
+
+export interface FrameName {
+  function: string;
+  file: string;
+  line: number;
+  module: string;
+  kind: number;
+}
+
+export class Names {
+  private readonly strings: string[];
+  private readonly functions: Float64Array;
+  private readonly files: Float64Array;
+  private readonly lines: Float64Array;
+  private readonly modules: Float64Array;
+  private readonly kinds: Float64Array;
+  readonly parent: Float64Array;
+  readonly frameOf: Float64Array;
+
+  constructor(section: Section) {
+    this.strings = section.text('string');
+    this.functions = section.column('function');
+    this.files = section.column('file');
+    this.lines = section.column('line');
+    this.modules = section.column('module');
+    this.kinds = section.column('kind');
+    this.parent = section.column('parent');
+    this.frameOf = section.column('frame');
+  }
+
+  get frameCount(): number {
+    return this.functions.length;
+  }
+
+  frame(frame: number): FrameName {
+    return {
+      function: this.strings[this.functions[frame]!] || '?',
+      file: this.strings[this.files[frame]!] ?? '',
+      line: this.lines[frame]!,
+      module: this.strings[this.modules[frame]!] ?? '',
+      kind: this.kind(frame),
+    };
+  }
+
+  kind(frame: number): number {
+    return this.kinds[frame]! >> 1;
+  }
+
+  /// True for allocators, interpreters and framework internals: they say how memory was asked for, not why.
+  isPlumbing(frame: number): boolean {
+    return this.kinds[frame]! % 2 === 1;
+  }
+
+  /// Frame ids of a stack, outermost first.
+  stack(node: number): number[] {
+    const frames: number[] = [];
+    for (let at = node; at !== 0; at = this.parent[at]!) frames.push(this.frameOf[at]!);
+    return frames.reverse();
+  }
+
+  /// The innermost frame of the user's own code; without one the innermost frame.
+  ownFrame(node: number): number {
+    for (let at = node; at !== 0; at = this.parent[at]!) {
+      const frame = this.frameOf[at]!;
+      if (!this.isPlumbing(frame)) return frame;
+    }
+    return node === 0 ? -1 : this.frameOf[node]!;
+  }
+
+  siteName(node: number): { name: string; place: string } {
+    const frame = this.ownFrame(node);
+    if (frame < 0) return { name: 'no stack', place: '' };
+    return { name: shortFunction(this.frame(frame).function), place: this.place(frame) };
+  }
+
+  place(frame: number): string {
+    const { file, line, module } = this.frame(frame);
+    if (file) return line > 0 ? `${baseName(file)}:${line}` : baseName(file);
+    return module;
+  }
+
+  frameLine(frame: number): string {
+    const { function: name, file, line, module } = this.frame(frame);
+    const where = file ? (line > 0 ? `${file}:${line}` : file) : module;
+    return where ? `${name}  (${where})` : name;
+  }
+
+  /// Innermost first, as debuggers print it.
+  stackText(node: number): string {
+    return this.stack(node).reverse().map((frame) => this.frameLine(frame)).join('\n');
+  }
+
+  matches(frame: number, wanted: string): boolean {
+    const { function: name, file, module } = this.frame(frame);
+    return name.toLowerCase().includes(wanted) || file.toLowerCase().includes(wanted) || module.toLowerCase().includes(wanted);
+  }
+}
+
+export function baseName(path: string): string {
+  return path.slice(path.lastIndexOf('/') + 1);
+}
+
+/// A C++ name without its parameters and template arguments: what fits into a cell.
+export function shortFunction(name: string): string {
+  if (name.startsWith('<')) return name;  // Python: <module>, <lambda>
+  let depth = 0;
+  let short = '';
+  const text = name.replace(/operator(<<=?|>>=?|<=?>?|>=?|\(\))/g, (_match, sign: string) => `operator${'\u0001'.repeat(sign.length)}`);
+  for (let i = 0; i < text.length; i += 1) {
+    const c = text[i]!;
+    if (c === '<') depth += 1;
+    else if (c === '>') depth -= 1;
+    else if (c === '(' && depth === 0) {
+      if (text.startsWith('(anonymous namespace)', i)) {
+        short += '(anon)';
+        i += '(anonymous namespace)'.length - 1;
+        continue;
+      }
+      break;
+    } else if (depth === 0) short += c;
+  }
+  return text.includes('\u0001') ? name.split('(')[0]! || name : short || name;
+}
