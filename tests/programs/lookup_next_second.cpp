@@ -1,0 +1,1 @@
+extern "C" int probe() { return 7; }
