@@ -46,7 +46,8 @@ struct LeakVerdict {
   double p_value = 1;                         // that the residue is nothing; before the correction over sites
   std::optional<double> oom_in_seconds;       // of the device, all rates of its leaks together
   std::array<double, 2> oom_interval{};       // with the upper and the lower rates; only with oom_in_seconds
-  std::string reason;                         // one clause that says what decided, e.g. "needs 42 s more"
+  double needs_seconds = 0;                   // Undecided: so much longer a run may decide; 0 if that is not what is missing
+  std::string reason;                         // one clause that says what decided, e.g. "needs about 42 s more"
 };
 
 struct LeakClock {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <random>
 #include <unordered_map>
 
@@ -281,10 +281,9 @@ TEST(LiveSet, TakesMillionsOfEventsASecond) {
     e.thread = 1;
   }
   LiveSet set;
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   for (const Event& e : events) set.apply(e);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  RecordProperty("events_per_second", static_cast<int>(static_cast<double>(events.size()) / seconds));
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   printf("live set: %.1f M events/s\n", static_cast<double>(events.size()) / seconds / 1e6);
   EXPECT_EQ(set.size(), kLive);
 }

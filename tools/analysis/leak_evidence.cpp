@@ -1,0 +1,477 @@
+#include "tools/analysis/leak_evidence.h"
+
+#include <algorithm>
+#include <bit>
+#include <cctype>
+#include <map>
+#include <string>
+#include <unordered_map>
+
+namespace cuheap {
+namespace {
+
+constexpr std::uint64_t kClockMarks = 50;         // so many repeats make a mark or phase a clock
+constexpr std::uint64_t kCycleMarks = 5;          // fewer repeats do not make a cycle
+constexpr std::uint64_t kClockAllocations = 200;  // fewer allocations: time is the clock
+constexpr std::uint64_t kDenseClass = 200;        // births that let a size class be judged alone
+constexpr std::size_t kMaxRareMarks = 10000;
+constexpr std::size_t kBirthTimes = 64;
+constexpr unsigned kAllClasses = 255;
+
+bool says_warm_up(const std::string& name) {
+  std::string lower(name);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower.find("warm") != std::string::npos;
+}
+
+// --- scan ------------------------------------------------------------------------------------------------------------
+
+struct ProcessScan {
+  std::unordered_map<NameId, std::uint64_t> repeats;  // marks and phase begins by name
+  std::array<std::uint64_t, kFloorCount> allocations{};
+  std::array<std::uint64_t, kFloorCount> last_birth_event{}, last_birth_ns{};
+  std::uint64_t first_ns = 0, last_ns = 0;
+  std::uint64_t warm_up_end_ns = 0;
+  bool seen = false;
+};
+
+class Scan {
+ public:
+  explicit Scan(const Trace& trace) : trace_(trace) {}
+  void run() {
+    if (trace_.events == nullptr) return;
+    trace_.events->for_each([&](std::span<const Event> batch) { for (const Event& e : batch) take(e); });
+  }
+  std::vector<ProcessScan> processes;
+  std::array<bool, kFloorCount> seen{};
+
+ private:
+  void take(const Event& e) {
+    ++events_;
+    if (processes.size() <= e.process) processes.resize(e.process + std::size_t{1});
+    ProcessScan& p = processes[e.process];
+    if (!p.seen) p.first_ns = e.time_ns;
+    p.seen = true;
+    p.last_ns = e.time_ns;
+    switch (e.kind) {
+      case EventKind::Allocate: birth(p, e); break;
+      case EventKind::Mark: ++p.repeats[static_cast<NameId>(e.extra0)]; break;
+      case EventKind::PhaseBegin: ++p.repeats[e.phase]; break;
+      case EventKind::PhaseEnd:
+        if (e.phase < trace_.names.size() && says_warm_up(trace_.names[e.phase])) p.warm_up_end_ns = e.time_ns;
+        break;
+      default: break;
+    }
+  }
+  void birth(ProcessScan& p, const Event& e) {
+    Block block;
+    block.floor = e.floor;
+    block.family = e.family;
+    block.flags = e.flags;
+    const std::uint8_t on = floors_of(block);
+    for (std::size_t f = 1; f < kFloorCount; ++f) {
+      if ((on & (1u << f)) == 0) continue;
+      ++p.allocations[f];
+      p.last_birth_event[f] = events_;
+      p.last_birth_ns[f] = e.time_ns;
+      if (e.device >= 0 && !is_host_family(e.family)) seen[f] = true;
+    }
+  }
+
+  const Trace& trace_;
+  std::uint64_t events_ = 0;
+};
+
+LeakClock choose_clock(const ProcessScan& scan, std::uint16_t process, Floor floor) {
+  LeakClock clock;
+  clock.process = process;
+  std::uint64_t most = 0;
+  for (const auto& [name, count] : scan.repeats) {
+    if (name != 0 && (count > most || (count == most && name < clock.name))) { most = count; clock.name = name; }
+  }
+  if (most >= kClockMarks) clock.kind = ClockKind::Marks;
+  else clock.kind = scan.allocations[index_of(floor)] >= kClockAllocations ? ClockKind::Allocations : ClockKind::Time;
+  if (clock.kind != ClockKind::Marks) clock.name = 0;
+  return clock;
+}
+
+/// The most frequent of the marks that are too rare for a clock.
+NameId choose_cycle(const ProcessScan& scan) {
+  NameId name = 0;
+  std::uint64_t most = kCycleMarks - 1;
+  for (const auto& [n, count] : scan.repeats) {
+    if (n == 0 || count >= kClockMarks) continue;
+    if (count > most || (count == most && n < name)) { most = count; name = n; }
+  }
+  return name;
+}
+
+// --- what both later passes share: the clock and the end of the run -----------------------------------------------------
+
+class Pass : public LiveSetObserver {
+ public:
+  Pass(const std::vector<ProcessScan>& scans, LeakEvidenceSet& set, const Selection& selection)
+      : scans_(scans), set_(set), selection_(selection), ticks_(scans.size()) {}
+
+ protected:
+  bool judged(const Block& b) const { return selection_.takes(b.device) && counts_on(b, set_.floor) && b.process < scans_.size(); }
+
+  /// Moves the clock of the event's process; called before the event is accounted.
+  void tick(const Event& e, bool birth) {
+    if (e.process >= ticks_.size()) return;
+    const LeakClock& clock = set_.processes[e.process].clock;
+    switch (clock.kind) {
+      case ClockKind::Allocations: if (birth) ++ticks_[e.process]; break;
+      case ClockKind::Time: ticks_[e.process] = e.time_ns - std::min(e.time_ns, scans_[e.process].first_ns); break;
+      case ClockKind::Marks: {
+        const bool mark = (e.kind == EventKind::Mark && e.extra0 == clock.name) || (e.kind == EventKind::PhaseBegin && e.phase == clock.name);
+        if (mark) ++ticks_[e.process];
+        break;
+      }
+    }
+  }
+  std::uint64_t now(std::uint16_t process) const { return ticks_[process]; }
+
+  /// Frees at the very end, after the last birth, are the program tidying up: the run was over before.
+  bool tear_down(std::uint16_t process, std::uint64_t event) const {
+    const ProcessScan& s = scans_[process];
+    const std::size_t f = index_of(set_.floor);
+    if (event <= s.last_birth_event[f]) return false;
+    return (s.last_ns - s.last_birth_ns[f]) * 20 <= s.last_ns - s.first_ns;
+  }
+
+  const std::vector<ProcessScan>& scans_;
+  LeakEvidenceSet& set_;
+  Selection selection_;
+  std::uint64_t event_ = 1;  // number of the event under way
+
+ private:
+  std::vector<std::uint64_t> ticks_;
+};
+
+// A site and size class. Classes are powers of two.
+struct Key {
+  SiteId site;
+  std::uint16_t process;
+  std::int16_t device;
+  unsigned size_class;
+  bool operator==(const Key&) const = default;
+};
+struct KeyHash {
+  std::size_t operator()(const Key& k) const {
+    std::uint64_t h = static_cast<std::uint64_t>(k.site) << 32 | static_cast<std::uint64_t>(k.process) << 16 | static_cast<std::uint16_t>(k.device);
+    h = (h ^ (static_cast<std::uint64_t>(k.size_class) << 56)) * 0x9e3779b97f4a7c15u;
+    return h ^ (h >> 29);
+  }
+};
+template <typename T>
+using ByKey = std::unordered_map<Key, T, KeyHash>;
+
+Key key_of(const Block& b, unsigned size_class) { return {b.site, b.process, b.device, size_class}; }
+unsigned class_of(const Block& b) { return static_cast<unsigned>(std::bit_width(b.size)); }
+
+// --- lifetimes ---------------------------------------------------------------------------------------------------------
+
+struct Lives {
+  std::uint64_t births = 0;
+  std::uint64_t longest = 0;
+};
+
+class Lifetimes : public Pass {
+ public:
+  using Pass::Pass;
+  void born(Block& b, const Event& e) override {
+    if (!judged(b)) return;
+    tick(e, true);
+    b.tag = now(b.process);
+    ++lives[key_of(b, class_of(b))].births;
+  }
+  void died(const Block& b, const Event& e, Death) override {
+    if (!judged(b) || tear_down(b.process, event_)) return;
+    if (set_.processes[b.process].clock.kind == ClockKind::Time) tick(e, false);
+    Lives& l = lives[key_of(b, class_of(b))];
+    l.longest = std::max(l.longest, now(b.process) - std::min(now(b.process), b.tag));
+  }
+  void after(const Event& e, const LiveSet&) override {
+    if (e.kind != EventKind::Allocate) tick(e, false);
+    ++event_;
+    if (e.process >= scans_.size()) return;
+    ProcessRun& run = set_.processes[e.process];
+    const ProcessScan& scan = scans_[e.process];
+    if (e.time_ns <= scan.warm_up_end_ns) run.clock.warm_up_ticks = now(e.process);
+    run.end_tick = now(e.process);
+    const bool rare = e.kind == EventKind::Mark || e.kind == EventKind::PhaseBegin || e.kind == EventKind::PhaseEnd;
+    const NameId name = e.kind == EventKind::Mark ? static_cast<NameId>(e.extra0) : e.phase;
+    if (rare && !(run.clock.kind == ClockKind::Marks && name == run.clock.name) && run.rare_marks.size() < kMaxRareMarks) {
+      run.rare_marks.push_back(now(e.process));
+    }
+    if (rare && e.kind != EventKind::PhaseEnd && name != 0 && name == run.cycle_name) run.cycle_ns.push_back(e.time_ns);
+  }
+  ByKey<Lives> lives;
+};
+
+// --- residue -----------------------------------------------------------------------------------------------------------
+
+template <std::size_t N>
+void advance(std::array<double, N>& low, std::uint32_t& at, std::uint32_t window, double value) {
+  for (; at < window; ++at) low[at + 1] = value;  // windows without a change keep the level
+}
+
+class Residue : public Pass {
+ public:
+  Residue(const std::vector<ProcessScan>& scans, LeakEvidenceSet& set, const Selection& selection, const ByKey<Lives>& lives)
+      : Pass(scans, set, selection) {
+    for (const auto& [key, l] : lives) assign(key, l);
+    held_window_.resize(1);
+  }
+
+  void born(Block& b, const Event& e) override {
+    if (!judged(b)) return;
+    tick(e, true);
+    const std::uint32_t index = index_.at(key_of(b, class_of(b)));
+    LeakEvidence& k = set_.keys[index];
+    const std::uint64_t t = now(b.process);
+    count_site_birth(b, t);
+    k.size_low = std::min(k.size_low, b.size);
+    k.size_high = std::max(k.size_high, b.size);
+    ++k.births;
+    b.tag = static_cast<std::uint64_t>(index) << 32;
+    move_window(k, t);
+    ++k.live_now;
+    const ProcessRun& run = set_.processes[b.process];
+    if (t <= run.clock.warm_up_ticks || (b.flags & kEventInitial) != 0) return;
+    if (k.births_after_warm_up++ == 0) k.first_birth = t;
+    k.last_birth = t;
+    if (t + k.maturity > run.end_tick) { b.tag |= kYoung; return; }
+    mature_birth(k, b, t, run);
+    b.tag |= std::min<std::uint64_t>(k.mature_births, kYoung - 1);
+  }
+
+  void died(const Block& b, const Event& e, Death) override {
+    if (!judged(b)) return;
+    // A young block may well have died in the ordinary way.
+    if (tear_down(b.process, event_) && static_cast<std::uint32_t>(b.tag) != kYoung) { survive(b); return; }
+    if (set_.processes[b.process].clock.kind == ClockKind::Time) tick(e, false);
+    LeakEvidence& k = set_.keys[b.tag >> 32];
+    const std::uint64_t t = now(b.process);
+    count_site_death(b, t);
+    move_window(k, t);
+    --k.live_now;
+    k.low_water[k.window_now] = std::min(k.low_water[k.window_now], static_cast<double>(k.live_now));
+    ++k.deaths;
+    const ProcessRun& run = set_.processes[b.process];
+    if (on_rare_mark(run, t)) ++k.deaths_on_marks;
+    const std::uint32_t ordinal = static_cast<std::uint32_t>(b.tag);
+    if (t > last_quarter(run) && ordinal != 0 && ordinal != kYoung && ordinal <= k.births_by_last_quarter) {
+      ++k.late_deaths;
+      k.oldest_late_death = std::min(k.oldest_late_death, ordinal - 1);
+    }
+  }
+
+  void revived(Block& b, const Event&) override {
+    if (!judged(b)) return;
+    LeakEvidence& k = set_.keys[b.tag >> 32];
+    ++k.live_now;
+    --k.deaths;
+  }
+
+  void after(const Event& e, const LiveSet& live) override {
+    if (e.kind != EventKind::Allocate) tick(e, false);
+    if (e.process < scans_.size() && !tear_down(e.process, event_)) follow_devices(e, live);
+    ++event_;
+  }
+
+  void finish(const LiveSet& live) {
+    live.for_each_block([&](const Block& b) { if (judged(b)) survive(b); });
+    for (LeakEvidence& k : set_.keys) {
+      move_window(k, set_.processes[k.process].end_tick);
+      std::sort(k.survivors.begin(), k.survivors.end(), [](const Survivor& a, const Survivor& b) { return a.ordinal < b.ordinal; });
+    }
+    for (SiteSizes& s : set_.sites) {
+      advance(s.low_water, s.window_now, static_cast<std::uint32_t>(kWindows - 1), static_cast<double>(s.births - s.deaths));
+    }
+    for (std::size_t i = 0; i < set_.devices.size(); ++i) {
+      advance(set_.devices[i].held_low, held_window_[i], static_cast<std::uint32_t>(kWindows - 1), held_last_[i]);
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kYoung = ~std::uint32_t{0};  // ordinal of a birth too young to judge; 0: warm-up
+
+  static std::uint64_t last_quarter(const ProcessRun& run) { return run.end_tick - run.end_tick / 4; }
+
+  void assign(const Key& key, const Lives& l) {
+    // Classes with few births are judged together: alone they would never show enough.
+    Key judged_key = key;
+    if (l.births < kDenseClass) judged_key.size_class = kAllClasses;
+    const auto [it, is_new] = shared_.try_emplace(judged_key, static_cast<std::uint32_t>(set_.keys.size()));
+    if (is_new) {
+      LeakEvidence k;
+      k.site = key.site;
+      k.device = key.device;
+      k.process = key.process;
+      set_.keys.push_back(k);
+    }
+    index_[key] = it->second;
+    LeakEvidence& k = set_.keys[it->second];
+    k.longest_life = std::max(k.longest_life, l.longest);
+    const ProcessRun& run = set_.processes[key.process];
+    k.maturity = std::max({run.end_tick / 20, 3 * k.longest_life, std::uint64_t{1}});
+  }
+
+  std::uint32_t window_of(const ProcessRun& run, std::uint64_t t) const {
+    const std::uint64_t begin = run.clock.warm_up_ticks;
+    if (t <= begin || run.end_tick <= begin) return 0;
+    const double share = static_cast<double>(t - begin) / static_cast<double>(run.end_tick - begin);
+    return std::min(static_cast<std::uint32_t>(share * static_cast<double>(kWindows)), static_cast<std::uint32_t>(kWindows - 1));
+  }
+
+  void move_window(LeakEvidence& k, std::uint64_t t) {
+    const ProcessRun& run = set_.processes[k.process];
+    if (t <= run.clock.warm_up_ticks) { k.low_water[0] = static_cast<double>(k.live_now); return; }
+    advance(k.low_water, k.window_now, window_of(run, t), static_cast<double>(k.live_now));
+  }
+
+  void mature_birth(LeakEvidence& k, const Block& b, std::uint64_t t, const ProcessRun& run) {
+    if (k.mature_births == 0) { k.mature_first_tick = t; k.mature_first_ns = b.time_ns; }
+    k.mature_last_tick = t;
+    k.mature_last_ns = b.time_ns;
+    // Every nth birth's time; when the sample is full every second one goes.
+    const std::uint32_t ordinal = static_cast<std::uint32_t>(k.mature_births);
+    if (k.birth_times.empty() || ordinal % stride(k) == 0) {
+      if (k.birth_times.size() == kBirthTimes) {
+        std::size_t out = 0;
+        for (std::size_t i = 0; i < kBirthTimes; i += 2) k.birth_times[out++] = k.birth_times[i];
+        k.birth_times.resize(out);
+      }
+      if (ordinal % stride(k) == 0 || k.birth_times.empty()) k.birth_times.emplace_back(ordinal, b.time_ns);
+    }
+    ++k.mature_births;
+    if (t <= last_quarter(run)) k.births_by_last_quarter = static_cast<std::uint32_t>(k.mature_births);
+  }
+  static std::uint32_t stride(const LeakEvidence& k) {
+    return k.birth_times.size() < 2 ? 1 : k.birth_times[1].first - k.birth_times[0].first;
+  }
+
+  bool on_rare_mark(const ProcessRun& run, std::uint64_t t) const {
+    if (run.rare_marks.empty()) return false;
+    const std::uint64_t slack = run.end_tick / 500;  // 0.2 % of the run
+    const auto next = std::upper_bound(run.rare_marks.begin(), run.rare_marks.end(), t);
+    if (next != run.rare_marks.end() && *next - t <= slack) return true;
+    return next != run.rare_marks.begin() && t - *(next - 1) <= slack;
+  }
+
+  void survive(const Block& b) {
+    LeakEvidence& k = set_.keys[b.tag >> 32];
+    ++k.live_count;
+    k.live_bytes += b.size;
+    SiteSizes& s = site_of(b);
+    ++s.live_count;
+    s.live_bytes += b.size;
+    const std::uint32_t ordinal = static_cast<std::uint32_t>(b.tag);
+    if (ordinal == 0) return;
+    ++k.live_after_warm_up;
+    if (ordinal != kYoung) k.survivors.push_back({ordinal - 1, b.size, b.time_ns});
+  }
+
+  SiteSizes& site_of(const Block& b) {
+    const auto [it, is_new] = sites_.try_emplace(key_of(b, kAllClasses), static_cast<std::uint32_t>(set_.sites.size()));
+    if (is_new) {
+      SiteSizes s;
+      s.site = b.site;
+      s.device = b.device;
+      s.process = b.process;
+      set_.sites.push_back(s);
+    }
+    return set_.sites[it->second];
+  }
+  void count_site_birth(const Block& b, std::uint64_t t) {
+    SiteSizes& s = site_of(b);
+    const std::uint32_t w = window_of(set_.processes[b.process], t);
+    advance(s.low_water, s.window_now, w, static_cast<double>(s.births - s.deaths));
+    ++s.births;
+    ++s.window_births[w];
+    s.window_bytes[w] += static_cast<double>(b.size);
+  }
+  void count_site_death(const Block& b, std::uint64_t t) {
+    SiteSizes& s = site_of(b);
+    advance(s.low_water, s.window_now, window_of(set_.processes[b.process], t), static_cast<double>(s.births - s.deaths));
+    ++s.deaths;
+    s.low_water[s.window_now] = std::min(s.low_water[s.window_now], static_cast<double>(s.births - s.deaths));
+  }
+
+  void follow_devices(const Event& e, const LiveSet& live) {
+    const std::vector<DeviceState>& rows = live.devices();
+    if (set_.devices.size() < rows.size()) {
+      set_.devices.resize(rows.size());
+      held_window_.resize(rows.size());
+      held_last_.resize(rows.size());
+    }
+    const std::uint32_t w = window_of(set_.processes[e.process], now(e.process));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      DeviceRun& d = set_.devices[i];
+      d.device = rows[i].device;
+      const double held = static_cast<double>(rows[i][set_.floor].held);
+      if (w > held_window_[i]) advance(d.held_low, held_window_[i], w, held_last_[i]);
+      d.held_low[held_window_[i]] = std::min(d.held_low[held_window_[i]], held);
+      if (held_window_[i] == 0 && now(e.process) <= set_.processes[e.process].clock.warm_up_ticks) d.held_low[0] = held;
+      held_last_[i] = held;
+      d.held_physical = rows[i][Floor::Physical].held;
+      d.driver_used = rows[i].memory_info_seen ? rows[i].driver_total - std::min(rows[i].driver_total, rows[i].driver_free) : 0;
+      d.total = rows[i].driver_total;
+    }
+  }
+
+  ByKey<std::uint32_t> index_;   // real class -> key judged
+  ByKey<std::uint32_t> shared_;
+  ByKey<std::uint32_t> sites_;
+  std::vector<std::uint32_t> held_window_;
+  std::vector<double> held_last_;
+};
+
+}  // namespace
+
+double ProcessRun::seconds_per_tick() const {
+  return end_tick == 0 ? 0 : static_cast<double>(end_ns - begin_ns) / 1e9 / static_cast<double>(end_tick);
+}
+
+LeakEvidenceSet collect_leak_evidence(const Trace& trace, const Selection& selection) {
+  LeakEvidenceSet set;
+  Scan scan(trace);
+  scan.run();
+  set.floor = selection.floor;
+  for (const Floor floor : {Floor::Framework, Floor::Allocation, Floor::Physical}) {
+    if (set.floor == Floor::None && scan.seen[index_of(floor)]) set.floor = floor;
+  }
+  if (set.floor == Floor::None) return set;
+  for (std::size_t p = 0; p < scan.processes.size(); ++p) {
+    ProcessRun run;
+    run.clock = choose_clock(scan.processes[p], static_cast<std::uint16_t>(p), set.floor);
+    run.cycle_name = choose_cycle(scan.processes[p]);
+    run.begin_ns = scan.processes[p].first_ns;
+    run.end_ns = scan.processes[p].last_ns;
+    set.processes.push_back(run);
+  }
+  Lifetimes lifetimes(scan.processes, set, selection);
+  {
+    LiveSet live;
+    replay(trace, live, {&lifetimes});
+  }
+  for (ProcessRun& run : set.processes) {
+    // A named warm-up counts as such only if most of the run lies behind it.
+    if (run.clock.warm_up_ticks == 0 || run.clock.warm_up_ticks > run.end_tick / 2) run.clock.warm_up_ticks = run.end_tick / 10;
+    run.clock.ticks = run.end_tick;
+  }
+  Residue residue(scan.processes, set, selection, lifetimes.lives);
+  LiveSet live;
+  replay(trace, live, {&residue});
+  residue.finish(live);
+  for (DeviceRun& d : set.devices) {
+    for (const TraceDevice& device : trace.devices) {
+      if (device.ordinal == d.device && device.total_bytes != 0) d.total = device.total_bytes;
+    }
+  }
+  return set;
+}
+
+}  // namespace cuheap

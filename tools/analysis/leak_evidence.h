@@ -1,0 +1,100 @@
+// leak_evidence: what the leak verdict is reached from, collected in three passes over a trace:
+//   scan       which clock, which floor, where the run ends
+//   lifetimes  per site and size class: the longest completed life (it decides which births are old enough to judge)
+//   residue    of the births old enough, which survive; low-water marks; late deaths
+// Nothing is judged here (leak_verdict.h).
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "tools/analysis/leaks.h"
+
+namespace cuheap {
+
+constexpr std::size_t kWindows = 8;  // of equal clock, for low-water marks and sizes
+
+/// A birth that is old enough to judge and still alive when the run ends.
+struct Survivor {
+  std::uint32_t ordinal = 0;  // nth mature birth of its key, from 0
+  std::uint64_t bytes = 0;
+  std::uint64_t time_ns = 0;  // birth
+};
+
+/// Of one site and size class (or of a site's rare classes together).
+struct LeakEvidence {
+  SiteId site = 0;
+  std::int16_t device = 0;
+  std::uint16_t process = 0;
+  std::uint64_t size_low = ~std::uint64_t{0};
+  std::uint64_t size_high = 0;
+
+  std::uint64_t births = 0;              // all
+  std::uint64_t deaths = 0;
+  std::uint64_t births_after_warm_up = 0;
+  std::uint64_t longest_life = 0;        // ticks, completed lives only
+  std::uint64_t live_count = 0;          // when the run ends
+  std::uint64_t live_bytes = 0;
+  std::uint64_t live_after_warm_up = 0;  // of those born after it
+  std::uint64_t first_birth = 0;         // ticks, after the warm-up
+  std::uint64_t last_birth = 0;
+
+  std::uint64_t maturity = 0;            // ticks: younger births say nothing
+  std::uint64_t mature_births = 0;
+  std::uint64_t mature_first_tick = 0, mature_last_tick = 0;
+  std::uint64_t mature_first_ns = 0, mature_last_ns = 0;
+  std::vector<Survivor> survivors;       // by ordinal
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> birth_times;  // (ordinal, ns), a bounded sample by ordinal
+
+  std::uint32_t births_by_last_quarter = 0;  // mature births older than the last quarter
+  std::uint64_t late_deaths = 0;             // of those, died in the last quarter
+  std::uint32_t oldest_late_death = ~std::uint32_t{0};  // its ordinal
+  std::array<double, kWindows> low_water{};  // fewest blocks alive in each window
+  std::uint64_t deaths_on_marks = 0;         // right at a rare mark or phase border
+
+  std::uint64_t live_now = 0;                // while collecting
+  std::uint32_t window_now = 0;
+};
+
+/// Sizes of a site, all classes together: what a ratchet shows itself by.
+struct SiteSizes {
+  SiteId site = 0;
+  std::int16_t device = 0;
+  std::uint16_t process = 0;
+  std::uint64_t births = 0, deaths = 0;
+  std::uint64_t live_count = 0, live_bytes = 0;
+  std::array<std::uint64_t, kWindows> window_births{};
+  std::array<double, kWindows> window_bytes{};
+  std::array<double, kWindows> low_water{};
+  std::uint32_t window_now = 0;
+};
+
+struct ProcessRun {
+  LeakClock clock;
+  std::uint64_t end_tick = 0;
+  std::uint64_t begin_ns = 0, end_ns = 0;         // first and last event judged
+  std::vector<std::uint64_t> rare_marks;          // ticks of marks and phase borders that are not the clock
+  NameId cycle_name = 0;                          // a mark or phase that came a handful of times, e.g. an engine restart
+  std::vector<std::uint64_t> cycle_ns;            // when it began
+  double seconds_per_tick() const;
+};
+
+struct DeviceRun {
+  std::int16_t device = 0;
+  std::array<double, kWindows> held_low{};        // low-water marks of the judged floor's held bytes
+  std::uint64_t held_physical = 0;                // when the run ends
+  std::uint64_t driver_used = 0;                  // 0: unknown
+  std::uint64_t total = 0;                        // 0: unknown
+};
+
+struct LeakEvidenceSet {
+  Floor floor = Floor::None;
+  std::vector<ProcessRun> processes;              // by index
+  std::vector<DeviceRun> devices;
+  std::vector<LeakEvidence> keys;
+  std::vector<SiteSizes> sites;
+};
+
+LeakEvidenceSet collect_leak_evidence(const Trace& trace, const Selection& selection);
+
+}  // namespace cuheap

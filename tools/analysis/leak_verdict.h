@@ -1,0 +1,22 @@
+// leak_verdict: from the evidence of one site and size class to its verdict. Pure; the steps and their order are those of
+// docs/leaks.md.
+#pragma once
+#include <string>
+
+#include "tools/analysis/leak_evidence.h"
+
+namespace cuheap {
+
+struct JudgeContext {
+  const ProcessRun& run;
+  std::string clock_name;           // "step", "allocations" or "seconds"
+  std::string cycle_name;           // of ProcessRun::cycle_name
+  std::uint64_t bootstrap_samples;
+};
+
+LeakVerdict judge(const LeakEvidence& evidence, const JudgeContext& context);
+
+/// Sizes rise, live stays flat, what the floor holds grows.
+bool is_ratchet(const SiteSizes& sizes, const DeviceRun& device);
+
+}  // namespace cuheap

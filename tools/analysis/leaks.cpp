@@ -1,0 +1,208 @@
+#include "tools/analysis/leaks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "tools/analysis/leak_evidence.h"
+#include "tools/analysis/leak_verdict.h"
+#include "tools/analysis/statistics.h"
+
+namespace cuheap {
+namespace {
+
+constexpr double kFalseDiscoveries = 0.05;
+
+std::string clock_name(const Trace& trace, const LeakClock& clock) {
+  switch (clock.kind) {
+    case ClockKind::Marks: return clock.name < trace.names.size() ? trace.names[clock.name] : "mark";
+    case ClockKind::Allocations: return "allocations";
+    case ClockKind::Time: break;
+  }
+  return "seconds";
+}
+
+bool claims_leak(Verdict v) { return v == Verdict::Leak || v == Verdict::GrowingLeak; }
+
+/// Many sites were looked at: some look like leaks by chance. Counted are all that had enough survivors for the tests.
+void correct_for_many_sites(std::vector<LeakVerdict>& verdicts) {
+  std::vector<double> p;
+  std::vector<std::size_t> which;
+  for (std::size_t i = 0; i < verdicts.size(); ++i) {
+    if (verdicts[i].p_value >= 1) continue;
+    which.push_back(i);
+    p.push_back(verdicts[i].p_value);
+  }
+  const std::vector<bool> stands = benjamini_hochberg(p, kFalseDiscoveries);
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    LeakVerdict& v = verdicts[which[i]];
+    if (stands[i] || !claims_leak(v.verdict)) continue;
+    v.verdict = Verdict::Undecided;
+    v.reason = "not significant among all sites";
+    v.bytes_per_second = v.bytes_per_window = 0;
+    v.ci95 = {};
+  }
+}
+
+void add_groups(std::vector<std::uint64_t>& to, const std::vector<std::uint64_t>& from) {
+  for (std::size_t i = 0; i < to.size() && i < from.size(); ++i) to[i] += from[i];
+}
+
+/// The size classes of one site that came to the same verdict are one line.
+void merge(LeakVerdict& to, const LeakVerdict& from) {
+  to.size_low = std::min(to.size_low, from.size_low);
+  to.size_high = std::max(to.size_high, from.size_high);
+  to.bytes_per_second += from.bytes_per_second;
+  to.ci95 = {to.ci95[0] + from.ci95[0], to.ci95[1] + from.ci95[1]};
+  to.bytes_per_window += from.bytes_per_window;
+  to.windows = std::max(to.windows, from.windows);
+  to.live_bytes += from.live_bytes;
+  to.live_count += from.live_count;
+  to.births += from.births;
+  to.mature_births += from.mature_births;
+  to.survivors += from.survivors;
+  to.residue_share = to.mature_births == 0 ? 0 : static_cast<double>(to.survivors) / static_cast<double>(to.mature_births);
+  if (to.group_births.size() == from.group_births.size()) {
+    add_groups(to.group_births, from.group_births);
+    add_groups(to.group_survivors, from.group_survivors);
+    add_groups(to.group_bytes, from.group_bytes);
+  }
+  to.longest_life_seconds = std::max(to.longest_life_seconds, from.longest_life_seconds);
+  to.needs_seconds = std::max(to.needs_seconds, from.needs_seconds);
+  to.p_value = std::max(to.p_value, from.p_value);
+}
+
+std::vector<LeakVerdict> merged(std::vector<LeakVerdict> verdicts) {
+  std::stable_sort(verdicts.begin(), verdicts.end(), [](const LeakVerdict& a, const LeakVerdict& b) { return a.live_bytes > b.live_bytes; });
+  std::map<std::tuple<SiteId, std::uint16_t, std::int16_t, Verdict>, std::size_t> where;
+  std::vector<LeakVerdict> result;
+  for (LeakVerdict& v : verdicts) {
+    const auto [it, is_new] = where.try_emplace({v.site, v.process, v.device, v.verdict}, result.size());
+    if (is_new) result.push_back(std::move(v));
+    else merge(result[it->second], v);
+  }
+  return result;
+}
+
+void add_ratchets(const LeakEvidenceSet& evidence, std::vector<LeakVerdict>& verdicts) {
+  std::set<std::tuple<SiteId, std::uint16_t, std::int16_t>> accused;
+  for (const LeakVerdict& v : verdicts) {
+    if (claims_leak(v.verdict) || v.verdict == Verdict::Accumulates) accused.insert({v.site, v.process, v.device});
+  }
+  for (const SiteSizes& s : evidence.sites) {
+    if (accused.contains({s.site, s.process, s.device})) continue;
+    const auto device = std::find_if(evidence.devices.begin(), evidence.devices.end(), [&](const DeviceRun& d) { return d.device == s.device; });
+    if (device == evidence.devices.end() || !is_ratchet(s, *device)) continue;
+    LeakVerdict v;
+    v.verdict = Verdict::Ratchet;
+    v.site = s.site;
+    v.device = s.device;
+    v.process = s.process;
+    v.births = s.births;
+    v.live_bytes = s.live_bytes;
+    v.live_count = s.live_count;
+    v.windows = kWindows;
+    v.window = "an eighth of the run";
+    const ProcessRun& run = evidence.processes[s.process];
+    const double grown = device->held_low[kWindows - 1] - device->held_low[0];
+    const double seconds = run.seconds_per_tick() * static_cast<double>(run.end_tick - run.clock.warm_up_ticks) * (kWindows - 1) / kWindows;
+    v.bytes_per_window = grown / (kWindows - 1);
+    v.bytes_per_second = seconds > 0 ? grown / seconds : 0;
+    v.ci95 = {0, v.bytes_per_second};  // what the floor grew by: an upper bound for one site
+    v.reason = "requests grow a little each time, so what was freed does not fit the next; live stays flat, held grows";
+    verdicts.push_back(std::move(v));
+  }
+}
+
+/// Everything that leaks on a device shares its free memory.
+void add_time_to_oom(const LeakEvidenceSet& evidence, std::vector<LeakVerdict>& verdicts) {
+  for (const DeviceRun& d : evidence.devices) {
+    if (d.device < 0 || d.total == 0) continue;
+    const double free = static_cast<double>(d.total - std::min(d.total, std::max(d.held_physical, d.driver_used)));
+    double rate = 0;
+    std::array<double, 2> interval{};
+    for (const LeakVerdict& v : verdicts) {
+      if (v.device != d.device || !claims_leak(v.verdict)) continue;
+      rate += v.bytes_per_second;
+      interval = {interval[0] + v.ci95[0], interval[1] + v.ci95[1]};
+    }
+    for (LeakVerdict& v : verdicts) {
+      const bool leaks = claims_leak(v.verdict), accumulates = v.verdict == Verdict::Accumulates;
+      if (v.device != d.device || (!leaks && !accumulates)) continue;
+      // What only accumulates is added for itself: it may yet be a cache.
+      const double own = accumulates ? v.bytes_per_second : 0;
+      const std::array<double, 2> own_interval = accumulates ? v.ci95 : std::array<double, 2>{};
+      if (rate + own <= 0) continue;
+      v.oom_in_seconds = free / (rate + own);
+      const double low = interval[0] + own_interval[0], high = interval[1] + own_interval[1];
+      v.oom_interval = {high > 0 ? free / high : *v.oom_in_seconds, low > 0 ? free / low : HUGE_VAL};
+    }
+  }
+}
+
+int rank(Verdict v) {
+  switch (v) {
+    case Verdict::GrowingLeak: return 0;
+    case Verdict::Leak: return 1;
+    case Verdict::Accumulates: return 2;
+    case Verdict::Ratchet: return 3;
+    case Verdict::Backlog: return 4;
+    case Verdict::Undecided: return 5;
+    case Verdict::Filling: return 6;
+    case Verdict::Plateau: return 7;
+    case Verdict::Bounded: return 8;
+    case Verdict::WarmUp: return 9;
+    case Verdict::None: return 10;
+  }
+  return 11;
+}
+
+}  // namespace
+
+const char* verdict_name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::None: return "none";
+    case Verdict::WarmUp: return "warm_up";
+    case Verdict::Filling: return "filling";
+    case Verdict::Bounded: return "bounded";
+    case Verdict::Plateau: return "plateau";
+    case Verdict::Backlog: return "backlog";
+    case Verdict::Ratchet: return "ratchet";
+    case Verdict::Leak: return "leak";
+    case Verdict::GrowingLeak: return "growing_leak";
+    case Verdict::Accumulates: return "accumulates";
+    case Verdict::Undecided: return "undecided";
+  }
+  return "unknown";
+}
+
+LeakReport leaks(const Trace& trace, const LeakOptions& options) {
+  const LeakEvidenceSet evidence = collect_leak_evidence(trace, options.selection);
+  LeakReport report;
+  report.floor = evidence.floor;
+  for (const ProcessRun& run : evidence.processes) report.clocks.push_back(run.clock);
+  report.sites_judged = evidence.sites.size();
+  std::vector<LeakVerdict> verdicts;
+  for (const LeakEvidence& key : evidence.keys) {
+    const ProcessRun& run = evidence.processes[key.process];
+    const std::string cycle = run.cycle_name < trace.names.size() ? trace.names[run.cycle_name] : "";
+    verdicts.push_back(judge(key, {run, clock_name(trace, run.clock), cycle, options.bootstrap_samples}));
+  }
+  correct_for_many_sites(verdicts);
+  verdicts = merged(std::move(verdicts));
+  add_ratchets(evidence, verdicts);
+  add_time_to_oom(evidence, verdicts);
+  if (!options.keep_none) std::erase_if(verdicts, [](const LeakVerdict& v) { return v.verdict == Verdict::None; });
+  for (LeakVerdict& v : verdicts) v.floor = evidence.floor;
+  std::stable_sort(verdicts.begin(), verdicts.end(), [](const LeakVerdict& a, const LeakVerdict& b) {
+    if (rank(a.verdict) != rank(b.verdict)) return rank(a.verdict) < rank(b.verdict);
+    if (a.bytes_per_second != b.bytes_per_second) return a.bytes_per_second > b.bytes_per_second;
+    return a.live_bytes != b.live_bytes ? a.live_bytes > b.live_bytes : a.site < b.site;
+  });
+  report.verdicts = std::move(verdicts);
+  return report;
+}
+
+}  // namespace cuheap
