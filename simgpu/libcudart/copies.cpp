@@ -294,6 +294,27 @@ CUDART_EXPORT cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const voi
   });
 }
 
+// Batches: the documented order within a batch is none, so one after the other is one of the allowed ones.
+
+#if CUDART_VERSION >= 13000
+CUDART_WITH_TWIN(cudaMemcpyBatchAsync, _ptsz,
+                 (void* const* to, const void* const* from, const size_t* sizes, size_t count, cudaMemcpyAttributes* attrs,
+                  size_t* attr_indices, size_t attr_count, cudaStream_t stream),
+                 (to, from, sizes, count, attrs, attr_indices, attr_count, stream)) {
+  if (to == nullptr || from == nullptr || sizes == nullptr || attrs == nullptr || attr_indices == nullptr ||
+      attr_count == 0 || count == 0) {
+    return remember(cudaErrorInvalidValue);
+  }
+  return with_context([&] {
+    for (size_t i = 0; i < count; ++i) {
+      const CUresult result = copy_linear_async(driver, to[i], from[i], sizes[i], cudaMemcpyDefault, stream);
+      if (result != CUDA_SUCCESS) return result;
+    }
+    return CUDA_SUCCESS;
+  });
+}
+#endif
+
 // Planes.
 
 CUDART_WITH_TWIN(cudaMemcpy2D, _ptds,

@@ -193,7 +193,7 @@ CUDART_EXPORT cudaError_t cudaGetDeviceCount(int* count) {
   });
 }
 
-// The 12.x header renames its own call to _v2; the unsuffixed one takes the 11.x structure, whose fields are a prefix of this one.
+// The 12.x header renames its own call to _v2; the unsuffixed one, for programs with 11.x headers, stays a stub.
 #if CUDART_VERSION >= 13000
 CUDART_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) { return device_properties(prop, device); }
 #else

@@ -1,6 +1,7 @@
 #include "runtime.h"
 
 #include <array>
+#include <atomic>
 #include <mutex>
 
 namespace cuheap::sim::runtime {
@@ -15,9 +16,14 @@ struct PrimaryContext {
 
 std::mutex g_contexts_lock;
 std::array<PrimaryContext, kMaxDevices> g_contexts;
+std::atomic<unsigned> g_resets{0};
 
 thread_local cudaError_t t_last_error = cudaSuccess;
 thread_local int t_device = 0;
+
+// The context that this thread last found alive, good until a device is reset: nearly every call ends its checks here.
+thread_local CUcontext t_alive = nullptr;
+thread_local unsigned t_alive_resets = 0;
 
 // Retains the device's primary context once for the process and makes it current in this thread.
 CUresult enter_primary(int ordinal) {
@@ -54,8 +60,12 @@ CUresult enter_context() {
   CUcontext context = nullptr;
   const CUresult result = driver().cuCtxGetCurrent_(&context);
   if (result != CUDA_SUCCESS) return result;
-  if (context != nullptr && !was_reset(context)) return CUDA_SUCCESS;
-  return enter_primary(t_device);
+  const unsigned resets = g_resets.load(std::memory_order_acquire);
+  if (context != nullptr && context == t_alive && resets == t_alive_resets) return CUDA_SUCCESS;
+  if (context == nullptr || was_reset(context)) return enter_primary(t_device);
+  t_alive = context;
+  t_alive_resets = resets;
+  return CUDA_SUCCESS;
 }
 
 CUresult current_device(int& ordinal) {
@@ -87,6 +97,7 @@ CUresult reset_current_device() {
   const CUresult result = driver().cuDevicePrimaryCtxReset_(ordinal);
   const std::scoped_lock lock(g_contexts_lock);
   g_contexts[static_cast<size_t>(ordinal)].retained = false;
+  g_resets.fetch_add(1, std::memory_order_release);
   return result;
 }
 
