@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 
+#include "fat_image.h"
 #include "registry.h"
 
 namespace cuheap::sim::runtime {
@@ -80,6 +81,16 @@ void fill_attributes(cudaFuncAttributes& out, CUkernel kernel, CUdevice device) 
   out.requiredClusterDepth = ask(kernel, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH, device);
   out.clusterSchedulingPolicyPreference = ask(kernel, CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, device);
   out.nonPortableClusterSizeAllowed = ask(kernel, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, device);
+}
+
+// Of a registered kernel we know more than the driver says: which of its machine codes this device would run.
+void fill_architecture(cudaFuncAttributes& out, const void* function, CUdevice device) {
+  int major = 0;
+  int minor = 0;
+  driver().cuDeviceGetAttribute_(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+  driver().cuDeviceGetAttribute_(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+  const int architecture = best_architecture(image_of_kernel(function), major * 10 + minor);
+  if (architecture != 0) out.ptxVersion = out.binaryVersion = architecture;
 }
 
 // <<<grid, block, shared, stream>>> waiting for its kernel.
@@ -165,6 +176,7 @@ CUDART_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, 
     int device = 0;
     if (const CUresult result = current_device(device); result != CUDA_SUCCESS) return result;
     fill_attributes(*attributes, kernel, device);
+    fill_architecture(*attributes, function, device);
     return CUDA_SUCCESS;
   });
 }

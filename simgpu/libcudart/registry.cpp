@@ -147,6 +147,13 @@ CUresult find_kernel(const void* host_address, CUkernel& kernel) {
   return CUDA_SUCCESS;
 }
 
+const void* image_of_kernel(const void* host_address) {
+  const std::shared_lock guard(registry().lock);
+  const auto found = registry().kernels.find(host_address);
+  if (found == registry().kernels.end() || found->second.image->wrapper == nullptr) return nullptr;
+  return found->second.image->wrapper->image;
+}
+
 const void* host_function(CUkernel kernel) {
   const std::shared_lock guard(registry().lock);
   const auto found = registry().host_functions.find(kernel);

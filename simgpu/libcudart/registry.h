@@ -17,6 +17,9 @@ struct Variable {
 CUresult find_variable(const void* host_address, Variable& variable);
 CUresult find_kernel(const void* host_address, CUkernel& kernel);
 
+// The image that the compiler registered this host function with; null for handles and strangers.
+const void* image_of_kernel(const void* host_address);
+
 // A kernel loaded through a library handle: from now on the handle may stand for a host function.
 void remember_handle(CUkernel kernel);
 
