@@ -1,5 +1,6 @@
 # Laws H2, H4, H7: what the scribe's archives may import. Links them whole into a shared object and compares its undefined
 # symbols with the list. Run as: cmake -D OBJECT=... -D NM=... -D LIST=... -P imports_test.cmake
+cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND ${NM} -D --undefined-only --format=posix ${OBJECT} OUTPUT_VARIABLE symbols RESULT_VARIABLE result)
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "cannot read ${OBJECT}")
