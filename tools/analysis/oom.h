@@ -19,9 +19,13 @@ struct OomReport {
   std::uint64_t request = 0;
   SiteId site = 0;                 // who asked
   PhaseId phase = 0;
+  std::uint32_t thread = 0;
+  bool recovered = false;          // the same thread then got that much: a framework gave back its cache and tried again
   DeviceState state;               // of the device, then
   std::uint64_t device_total = 0;  // 0: unknown
-  std::string oom_class;           // "fragmentation", "growth_leak", "foreign_process", "too_big" ...
+  std::uint64_t device_free = 0;   // by the driver's last sample, else total - held; 0 if unknown
+  std::string oom_class;           // recovered, pinned_host, exceeds_device, foreign_process, fragmentation, sibling_idle,
+                                   // growth_leak, limit, partly_fragmentation, too_big, unknown
   std::vector<std::string> evidence;
   std::vector<std::string> advice;
   std::vector<std::string> will_not_help;
@@ -33,7 +37,8 @@ struct OomOptions {
   std::size_t top_sites = 20;
 };
 
-/// One pass; `leaks` may be null.
+/// One pass; `leaks` may be null. Refusals of the driver that end in an out-of-memory of the framework are one report: the
+/// framework's.
 std::vector<OomReport> ooms(const Trace& trace, const LeakReport* leaks = nullptr, const OomOptions& options = {});
 
 }  // namespace cuheap
