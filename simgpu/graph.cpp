@@ -11,14 +11,27 @@ namespace {
 
 std::atomic<uint64_t> next_graph_id{1};
 
+/// What the blocks of one device hold together.
+struct Totals {
+  std::atomic<uint64_t> used{0}, reserved{0}, used_high{0}, reserved_high{0};
+};
+
 struct BlockList {
   std::mutex lock;
   std::vector<std::weak_ptr<GraphBlock>> blocks;
+  Totals totals[kMaxDevices];
 };
 
 BlockList& block_list() {
   static auto& only = *new BlockList;
   return only;
+}
+
+void count(std::atomic<uint64_t>& now, std::atomic<uint64_t>& high, int64_t difference) {
+  const uint64_t value = now.fetch_add(static_cast<uint64_t>(difference)) + static_cast<uint64_t>(difference);
+  uint64_t seen = high.load();
+  while (difference > 0 && seen < value && !high.compare_exchange_weak(seen, value)) {
+  }
 }
 
 std::vector<std::shared_ptr<GraphBlock>> live_blocks(int device) {
@@ -59,6 +72,8 @@ std::shared_ptr<GraphBlock> find_graph_block(uint64_t address) {
 
 GraphBlock::~GraphBlock() {
   if (address == 0) return;
+  die();
+  trim();
   machine().allocations.take(address);
   machine().memory.unmap(address, bytes);
   machine().memory.unreserve(address, bytes);
@@ -70,13 +85,16 @@ Io GraphBlock::go_live() {
     physical = machine().memory.new_physical(device, bytes);
     if (physical == nullptr) return Io::OutOfHostMemory;
     machine().memory.map(address, *physical, 0, bytes, kAccessAll);
+    count(block_list().totals[device].reserved, block_list().totals[device].reserved_high, static_cast<int64_t>(bytes));
   }
+  if (!live) count(block_list().totals[device].used, block_list().totals[device].used_high, static_cast<int64_t>(bytes));
   live = true;
   return Io::Ok;
 }
 
 void GraphBlock::die() {
   std::lock_guard guard(lock);
+  if (live) count(block_list().totals[device].used, block_list().totals[device].used_high, -static_cast<int64_t>(bytes));
   live = false;
 }
 
@@ -85,17 +103,19 @@ bool GraphBlock::trim() {
   if (live || physical == nullptr) return false;
   machine().memory.unmap(address, bytes);
   physical.reset();
+  count(block_list().totals[device].reserved, block_list().totals[device].reserved_high, -static_cast<int64_t>(bytes));
   return true;
 }
 
 GraphMemoryUse graph_memory_use(int device) {
-  GraphMemoryUse use{0, 0};
-  for (const auto& block : live_blocks(device)) {
-    std::lock_guard guard(block->lock);
-    if (block->physical != nullptr) use.reserved += block->bytes;
-    if (block->live) use.used += block->bytes;
-  }
-  return use;
+  const Totals& totals = block_list().totals[device];
+  return {totals.used, totals.reserved, totals.used_high, totals.reserved_high};
+}
+
+void reset_graph_memory_high(int device, bool used) {
+  Totals& totals = block_list().totals[device];
+  if (used) totals.used_high = totals.used.load();
+  else totals.reserved_high = totals.reserved.load();
 }
 
 void trim_graph_memory(int device) {
@@ -114,18 +134,18 @@ GraphNode* Graph::add(NodeType type, std::vector<GraphNode*> dependencies) {
   node->type = type;
   node->graph = this;
   node->dependencies = std::move(dependencies);
+  index_.insert(node.get());
   nodes.push_back(std::move(node));
   return nodes.back().get();
 }
 
-bool Graph::contains(const GraphNode* node) const {
-  return std::any_of(nodes.begin(), nodes.end(), [&](const auto& n) { return n.get() == node; });
-}
+bool Graph::contains(const GraphNode* node) const { return index_.contains(node); }
 
 bool Graph::remove(GraphNode* node) {
   const auto at = std::find_if(nodes.begin(), nodes.end(), [&](const auto& n) { return n.get() == node; });
   if (at == nodes.end()) return false;
   for (auto& other : nodes) std::erase(other->dependencies, node);
+  index_.erase(node);
   nodes.erase(at);
   return true;
 }
@@ -140,6 +160,7 @@ std::shared_ptr<Graph> Graph::clone() const {
     twin->original = node.get();
     if (node->child != nullptr) twin->child = node->child->clone();
     map[node.get()] = twin.get();
+    copy->index_.insert(twin.get());
     copy->nodes.push_back(std::move(twin));
   }
   for (auto& node : copy->nodes)
@@ -194,6 +215,16 @@ Io GraphExec::run(Stream& stream) const {
     if (node->enabled && node->run)
       if (const Io result = node->run(stream); result != Io::Ok) return result;
   return Io::Ok;
+}
+
+void GraphExec::detach() {
+  if (graph.use_count() == 1) return;
+  auto fresh = graph->clone();
+  for (auto& node : fresh->nodes) node->original = node->original->original;
+  graph = std::move(fresh);
+  calls_host = false;
+  cost_ns = 0;
+  freeze();
 }
 
 GraphNode* GraphExec::copy_of(const GraphNode* original) const {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <unordered_set>
 #include <vector>
 
 #include "simgpu/memory.h"
@@ -46,6 +47,8 @@ struct GraphNode {
   std::shared_ptr<Graph> child;
   std::shared_ptr<GraphBlock> block;       // allocation and free nodes
   const GraphNode* original = nullptr;     // in a clone: the node it was copied from
+  GraphNode() = default;
+  GraphNode(const GraphNode&) = default;
 };
 
 class Graph {
@@ -60,9 +63,12 @@ class Graph {
   [[nodiscard]] std::vector<GraphNode*> dependents(const GraphNode* node) const;
   ~Graph();
 
-  std::vector<std::unique_ptr<GraphNode>> nodes;
+  std::vector<std::unique_ptr<GraphNode>> nodes;     // change only through add and remove
   std::vector<std::function<void()>> on_destroy;   // user objects let go
   uint64_t id = 0;
+
+ private:
+  std::unordered_set<const GraphNode*> index_;
 };
 
 /// A frozen copy, and how to run it.
@@ -75,14 +81,19 @@ struct GraphExec {
   bool freeze();
   Io run(Stream& stream) const;
   GraphNode* copy_of(const GraphNode* original) const;
+  /// Before a node is changed: launches under way keep the nodes they began with.
+  void detach();
 };
 
 /// All blocks of a device, for the graph memory attributes and the trim call.
 struct GraphMemoryUse {
   uint64_t used;
   uint64_t reserved;
+  uint64_t used_high;
+  uint64_t reserved_high;
 };
 GraphMemoryUse graph_memory_use(int device);
+void reset_graph_memory_high(int device, bool used);
 void trim_graph_memory(int device);
 std::shared_ptr<GraphBlock> new_graph_block(int device, uint64_t bytes);
 std::shared_ptr<GraphBlock> find_graph_block(uint64_t address);

@@ -40,7 +40,7 @@ class SharedState {
  public:
   /// Joins the session, or makes a private block. Null session: private. False: no shared memory to be had.
   bool open(const char* session, const std::vector<DeviceChoice>& devices);
-  /// Uses a block another library of this process has opened.
+  /// Uses a block that another library of this process has opened.
   bool adopt(int fd);
   [[nodiscard]] int fd() const { return fd_; }
   [[nodiscard]] bool is_open() const { return block_ != nullptr; }

@@ -16,8 +16,8 @@ from pathlib import Path
 OTHER_TYPEDEFS = ["cudaGLTypedefs.h", "cudaEGLTypedefs.h", "cudaVDPAUTypedefs.h", "cudaProfilerTypedefs.h"]
 
 
-def preprocess(compiler, include, header):
-    command = [compiler, "-x", "c++", "-E", "-P", "-D__CUDA_API_VERSION_INTERNAL", "-I", str(include), str(include / header)]
+def preprocess(compiler, include, header, *options):
+    command = [compiler, "-x", "c++", "-E", "-P", "-D__CUDA_API_VERSION_INTERNAL", *options, "-I", str(include), str(include / header)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -142,7 +142,7 @@ def generate_errors(text, out_dir):
 
 
 def generate_nvml(compiler, include, out_dir):
-    text = preprocess(compiler, include, "nvml.h")
+    text = preprocess(compiler, include, "nvml.h", "-DNVML_NO_UNVERSIONED_FUNC_DEFS")
     names = sorted({name for name in re.findall(r"nvmlReturn_t\s+(nvml\w+)\s*\(", text)})
     out = ['#include "simgpu/nvml_entry.h"\n\n',
            "#define SIMGPU_WEAK __attribute__((weak, visibility(\"default\")))\n\n"]
