@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -16,12 +15,13 @@ namespace {
 constexpr int kUsage = 2;
 
 const Command kCommands[] = {
-    {"summary", "floors and their peaks, and who made them", define_summary},
-    {"flame", "live bytes of a moment by call stack", define_flame},
-    {"frag", "idle memory at a moment, and who pins it", define_frag},
-    {"timeline", "the floors over time", define_timeline},
-    {"import", "turn a PyTorch memory snapshot into a trace", define_import},
-    {"dump", "print a trace, one line a record", define_dump},
+    {"run", "record a program: cuheap run -- CMD", true, define_run},
+    {"summary", "floors and their peaks, and who made them", false, define_summary},
+    {"flame", "live bytes of a moment by call stack", false, define_flame},
+    {"frag", "idle memory at a moment, and who pins it", false, define_frag},
+    {"timeline", "the floors over time", false, define_timeline},
+    {"import", "turn a PyTorch memory snapshot into a trace", false, define_import},
+    {"dump", "print a trace, one line a record", false, define_dump},
 };
 
 int complain(const std::string& line) {
@@ -40,27 +40,42 @@ int complain_of(const CLI::ParseError& error, const std::string& command) {
   return complain(fmt::format("{} (see `cuheap {}--help`)", text, command.empty() ? "" : command + " "));
 }
 
-int run(int argc, char** argv) {
+/// Cuts CMD off at the first `--`, so that nothing in it can be taken for ours.
+Program cut_program(std::vector<std::string>& words) {
+  const auto cut = std::find(words.begin(), words.end(), "--");
+  Program program(cut == words.end() ? cut : cut + 1, words.end());
+  words.erase(cut, words.end());
+  return program;
+}
+
+int run(std::vector<std::string> words) {
   CLI::App app("cuheap: the heap profiler and the defragmenting allocator for CUDA processes", "cuheap");
   app.set_version_flag("--version", std::string("cuheap ") + CUHEAP_VERSION);
   app.require_subcommand(1);
-  std::vector<std::pair<CLI::App*, Action>> actions;
+  std::vector<Action> actions;
+  std::vector<CLI::App*> subs;
   for (const Command& command : kCommands) {
-    CLI::App* const sub = app.add_subcommand(command.name, command.help);
-    actions.emplace_back(sub, command.define(*sub));
+    subs.push_back(app.add_subcommand(command.name, command.help));
+    actions.push_back(command.define(*subs.back()));
   }
-  const std::string word = argc > 1 ? argv[1] : "";
+  const std::string word = words.empty() ? "" : words[0];
   if (word.empty()) return complain("no command; `cuheap --help` lists them");
   if (word[0] != '-' && !is_command(word)) return complain(fmt::format("{}: no such command; `cuheap --help` lists them", word));
+  const Program program = cut_program(words);
+  std::reverse(words.begin(), words.end());  // as CLI11 wants them
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(words));
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
     return complain_of(error, is_command(word) ? word : "");
   }
-  for (const auto& [sub, action] : actions) {
-    if (sub->parsed()) return action();
+  for (std::size_t i = 0; i < subs.size(); ++i) {
+    if (!subs[i]->parsed()) continue;
+    const bool takes_program = kCommands[i].takes_program;
+    if (takes_program && program.empty()) return complain(fmt::format("{0}: no program; write it behind --, as in `cuheap {0} -- python train.py`", word));
+    if (!takes_program && !program.empty()) return complain(fmt::format("{}: takes no program behind --", word));
+    return actions[i](program);
   }
   return kUsage;
 }
@@ -69,9 +84,8 @@ int run(int argc, char** argv) {
 }  // namespace cuheap
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_DFL);  // `cuheap dump | head` ends quietly
   try {
-    return cuheap::run(argc, argv);
+    return cuheap::run({argv + 1, argv + argc});
   } catch (const cuheap::Error& error) {
     return cuheap::complain(error.what());
   } catch (const std::exception& error) {

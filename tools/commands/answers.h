@@ -9,7 +9,7 @@
 namespace cuheap {
 
 Json summary_json(const Trace& trace, const Summary& summary);
-void print_summary(const Trace& trace, const Summary& summary, std::size_t sites);
+void print_summary(const Trace& trace, const Summary& summary, std::size_t sites, std::FILE* out);
 
 /// What a floor's peak means: what it has taken on the physical floor, what it has handed out on the others.
 struct FloorPeak {

@@ -3,15 +3,21 @@
 #pragma once
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace cuheap {
 
+/// The words behind `--`: a program and its arguments. Never parsed by us.
+using Program = std::vector<std::string>;
+
 /// Does the work, returns the exit code (0 fine, 1 findings). Throws Error for what a person has to put right.
-using Action = std::function<int()>;
+using Action = std::function<int(const Program&)>;
 
 struct Command {
   const char* name;
   const char* help;
+  bool takes_program;  // CMD behind --
   /// Adds the flags to the subcommand and answers what to do once they are parsed.
   Action (*define)(CLI::App& app);
 };

@@ -65,7 +65,7 @@ void dump_events(const Trace& trace) {
 Action define_dump(CLI::App& app) {
   const auto arguments = std::make_shared<TraceArguments>();
   arguments->add_trace(app);
-  return [arguments] {
+  return [arguments](const Program&) {
     const Trace trace = open_trace(arguments->trace);
     for (const std::string& reason : trace.loss_reasons()) fmt::print("lost {}\n", printable(reason));
     dump_definitions(trace);

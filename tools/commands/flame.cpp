@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "tools/analysis/flame.h"
+#include "tools/analysis/short_name.h"
 #include "tools/commands/arguments.h"
 #include "tools/commands/command.h"
 #include "tools/commands/output.h"
@@ -34,19 +35,21 @@ std::string frame_text(const Frame* frame) {
   return frame->module.empty() ? text : fmt::format("{} ({})", text, printable(frame->module));
 }
 
-/// A chain of frames that nothing leaves reads as one line's depth: only branching indents.
+/// Frames that say how memory was asked for, not why, are left out (--folded and --json have them), and a chain of frames
+/// that nothing leaves does not indent: what is left is what a person would draw.
 void print_tree(const std::vector<FlameNode>& nodes, std::uint64_t total) {
-  std::vector<std::uint32_t> children(nodes.size()), indent(nodes.size());
-  const auto is_shown = [&](const FlameNode& node) {
-    return static_cast<double>(node.total_bytes) >= kShownShare * static_cast<double>(total);
-  };
+  std::vector<std::uint32_t> above(nodes.size()), children(nodes.size()), indent(nodes.size());
+  std::vector<bool> shown(nodes.size());
   for (std::size_t i = 1; i < nodes.size(); ++i) {
-    if (is_shown(nodes[i])) ++children[nodes[i].parent];
+    const std::uint32_t parent = nodes[i].parent;
+    above[i] = shown[parent] ? parent : above[parent];
+    shown[i] = static_cast<double>(nodes[i].total_bytes) >= kShownShare * static_cast<double>(total) && !is_plumbing(*nodes[i].frame);
+    if (shown[i]) ++children[above[i]];
   }
   for (std::size_t i = 1; i < nodes.size(); ++i) {
+    if (!shown[i]) continue;
     const FlameNode& node = nodes[i];
-    if (!is_shown(node)) continue;
-    indent[i] = indent[node.parent] + (children[node.parent] > 1 ? 1 : 0);
+    indent[i] = indent[above[i]] + (children[above[i]] > 1 ? 1 : 0);
     fmt::print("{:>11} {:>7}  {:{}}{}\n", size_text(node.total_bytes), percent_text(static_cast<double>(node.total_bytes) / static_cast<double>(total)),
                "", indent[i] * 2, frame_text(node.frame));
   }
@@ -93,7 +96,7 @@ Action define_flame(CLI::App& app) {
   arguments->add_at(app);
   arguments->add_window(app);
   arguments->add_selection(app);
-  return [arguments] { return flame(*arguments); };
+  return [arguments](const Program&) { return flame(*arguments); };
 }
 
 }  // namespace cuheap

@@ -81,7 +81,7 @@ Action define_frag(CLI::App& app) {
   arguments->add_json(app);
   arguments->add_at(app);
   arguments->add_selection(app);
-  return [arguments] {
+  return [arguments](const Program&) {
     const Trace trace = open_trace(arguments->trace);
     const FragmentationReport report = fragmentation(trace, when_of(*arguments, trace), selection_of(*arguments, trace));
     if (arguments->json) {

@@ -95,7 +95,7 @@ Action define_import(CLI::App& app) {
   app.add_option("FILE", arguments->file, "snapshot of torch.cuda.memory._dump_snapshot()")->required();
   app.add_option("-o,--output", arguments->directory, "run directory to write the trace into; made if it is not there")->required();
   app.add_flag("--json", arguments->json, "print JSON (docs/json.md)");
-  return [arguments] { return import(*arguments); };
+  return [arguments](const Program&) { return import(*arguments); };
 }
 
 }  // namespace cuheap

@@ -108,7 +108,7 @@ Action define_leaks(CLI::App& app) {
   arguments->add_trace(app);
   arguments->add_json(app);
   arguments->add_selection(app);
-  return [arguments] {
+  return [arguments](const Program&) {
     const Trace trace = open_trace(arguments->trace);
     LeakOptions options;
     options.selection = selection_of(*arguments, trace);

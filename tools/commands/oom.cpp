@@ -70,7 +70,7 @@ Action define_oom(CLI::App& app) {
   arguments->add_trace(app);
   arguments->add_json(app);
   app.add_option("--device", arguments->device, "ordinal of the device; default: all devices");
-  return [arguments] {
+  return [arguments](const Program&) {
     const Trace trace = open_trace(arguments->trace);
     const Selection selection = selection_of(*arguments, trace);
     const LeakReport leak_report = leaks(trace);

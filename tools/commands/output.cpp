@@ -90,17 +90,17 @@ Json site_json(const Trace& trace, SiteId site) {
 
 void print_json(const Json& json) { fmt::print("{}\n", json.dump()); }
 
-void print_losses(const Trace& trace) {
+void print_losses(const Trace& trace, std::FILE* out) {
   const std::vector<std::string> reasons = trace.loss_reasons();
   for (std::size_t i = 0; i < reasons.size(); ++i) {
     if (i == kMaxLossLines) {
-      fmt::print("LOST: {} more lines; --json has all\n", reasons.size() - i);
+      fmt::print(out, "LOST: {} more lines; --json has all\n", reasons.size() - i);
       break;
     }
-    fmt::print("LOST: {}\n", printable(reasons[i]));
+    fmt::print(out, "LOST: {}\n", printable(reasons[i]));
   }
-  if (!trace.notes.empty()) fmt::print("note: {}\n", printable(trace.notes.front()));
-  if (trace.notes.size() > 1) fmt::print("note: {} more of that kind; --json has all\n", trace.notes.size() - 1);
+  if (!trace.notes.empty()) fmt::print(out, "note: {}\n", printable(trace.notes.front()));
+  if (trace.notes.size() > 1) fmt::print(out, "note: {} more of that kind; --json has all\n", trace.notes.size() - 1);
 }
 
 std::string ground_text(const Trace& trace) {
@@ -118,7 +118,7 @@ std::string ground_text(const Trace& trace) {
   return "real GPU" + devices;
 }
 
-void print_processes(const Trace& trace) {
+void print_processes(const Trace& trace, std::FILE* out) {
   for (const Process& process : trace.processes) {
     const auto command = process.meta.find("command");
     std::string line = command != process.meta.end() ? printable(command->second) : process.file;
@@ -126,9 +126,9 @@ void print_processes(const Trace& trace) {
     line += process.pid != 0 ? fmt::format("  pid {}", process.pid) : "";
     if (process.rank >= 0) line += fmt::format("  rank {}", process.rank);
     if (!process.ended_orderly) line += "  (no orderly end: killed, or still running)";
-    fmt::print("{}\n", line);
+    fmt::print(out, "{}\n", line);
   }
-  fmt::print("{}, {}, {} events\n", ground_text(trace), duration_text(trace.end_ns - trace.start_ns), count_text(trace.event_count));
+  fmt::print(out, "{}, {}, {} events\n", ground_text(trace), duration_text(trace.end_ns - trace.start_ns), count_text(trace.event_count));
 }
 
 std::string printable(const std::string& text) {

@@ -1,6 +1,7 @@
 // What all outputs share: sizes and times for people, the head of every JSON answer, losses first.
 #pragma once
 #include <cstdint>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -25,9 +26,9 @@ Json site_json(const Trace& trace, SiteId site);
 void print_json(const Json& json);
 
 /// Losses, then notes: the first lines of every report for people.
-void print_losses(const Trace& trace);
+void print_losses(const Trace& trace, std::FILE* out = stdout);
 /// What is known of the program and the machine, one line a process.
-void print_processes(const Trace& trace);
+void print_processes(const Trace& trace, std::FILE* out = stdout);
 
 /// "simulated on h100-80g", "real GPU NVIDIA H200", "imported".
 std::string ground_text(const Trace& trace);

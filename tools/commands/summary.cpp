@@ -41,19 +41,19 @@ Json floor_json(const Trace& trace, const FloorState& state, Floor floor) {
           {"ooms", state.ooms}};
 }
 
-void print_device(const Trace& trace, const DeviceSummary& device) {
+void print_device(const Trace& trace, const DeviceSummary& device, std::FILE* out) {
   std::string head = "device " + device_text(device.state.device);
   if (!device.name.empty()) head += "  " + printable(device.name);
   if (device.total_bytes != 0) head += "  " + size_text(device.total_bytes);
-  fmt::print("\n{}\n  {:<12}{:>11}{:>12}{:>11}{:>11}{:>14}{:>14}\n", head, "floor", "peak", "at", "held then", "at end", "allocations", "frees");
+  fmt::print(out, "\n{}\n  {:<12}{:>11}{:>12}{:>11}{:>11}{:>14}{:>14}\n", head, "floor", "peak", "at", "held then", "at end", "allocations", "frees");
   for (const Floor floor : kFloorsTopDown) {
     const FloorState& state = device.state[floor];
     if (!state.seen) continue;
     const FloorPeak peak = peak_of(state, floor);
-    fmt::print("  {:<12}{:>11}{:>12}{:>11}{:>11}{:>14}{:>14}\n", floor_name(floor), size_text(peak.bytes), when_text(trace, peak.at_ns),
+    fmt::print(out, "  {:<12}{:>11}{:>12}{:>11}{:>11}{:>14}{:>14}\n", floor_name(floor), size_text(peak.bytes), when_text(trace, peak.at_ns),
                floor == Floor::Physical ? "" : size_text(state.peak_held), size_text(peak.end), count_text(state.allocations),
                count_text(state.frees));
-    if (state.ooms != 0) fmt::print("  {:<12}{} out of memory; see `cuheap oom`\n", "", count_text(state.ooms));
+    if (state.ooms != 0) fmt::print(out, "  {:<12}{} out of memory; see `cuheap oom`\n", "", count_text(state.ooms));
   }
 }
 
@@ -96,19 +96,19 @@ Json summary_json(const Trace& trace, const Summary& summary) {
   return json;
 }
 
-void print_summary(const Trace& trace, const Summary& summary, std::size_t sites) {
-  for (const DeviceSummary& device : summary.devices) print_device(trace, device);
+void print_summary(const Trace& trace, const Summary& summary, std::size_t sites, std::FILE* out) {
+  for (const DeviceSummary& device : summary.devices) print_device(trace, device, out);
   std::size_t shown = 0;
   for (const SiteSummary& site : summary.top_sites) {
     if (site.floor != summary.top_sites.front().floor || site.peak_bytes == 0 || shown == sites) break;
     if (shown++ == 0) {
-      fmt::print("\nsites at the peak ({} floor, {})\n  {:>11}{:>11}{:>12}  {}\n", floor_name(site.floor),
+      fmt::print(out, "\nsites at the peak ({} floor, {})\n  {:>11}{:>11}{:>12}  {}\n", floor_name(site.floor),
                  when_text(trace, summary.peak.time_ns), "bytes", "at end", "blocks", "where");
     }
-    fmt::print("  {:>11}{:>11}{:>12}  {}\n", size_text(site.peak_bytes), size_text(site.end_bytes), count_text(site.peak_count),
+    fmt::print(out, "  {:>11}{:>11}{:>12}  {}\n", size_text(site.peak_bytes), size_text(site.end_bytes), count_text(site.peak_count),
                printable(short_name(trace, site.site)));
   }
-  if (summary.unmatched_frees != 0) fmt::print("\n{} frees of blocks that no event had allocated\n", count_text(summary.unmatched_frees));
+  if (summary.unmatched_frees != 0) fmt::print(out, "\n{} frees of blocks that no event had allocated\n", count_text(summary.unmatched_frees));
 }
 
 Action define_summary(CLI::App& app) {
@@ -116,7 +116,7 @@ Action define_summary(CLI::App& app) {
   arguments->add_trace(app);
   arguments->add_json(app);
   arguments->add_selection(app);
-  return [arguments] {
+  return [arguments](const Program&) {
     const Trace trace = open_trace(arguments->trace);
     SummaryOptions options;
     options.selection = selection_of(*arguments, trace);
@@ -126,7 +126,7 @@ Action define_summary(CLI::App& app) {
     } else {
       print_losses(trace);
       print_processes(trace);
-      print_summary(trace, summary, kSitesShown);
+      print_summary(trace, summary, kSitesShown, stdout);
     }
     return 0;
   };

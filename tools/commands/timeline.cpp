@@ -111,7 +111,7 @@ Action define_timeline(CLI::App& app) {
   arguments->add_window(app);
   arguments->add_selection(app);
   app.add_option("--samples", arguments->buckets, "samples over the run, at most")->check(CLI::Range(1, 1 << 20))->capture_default_str();
-  return [arguments] {
+  return [arguments](const Program&) {
     const Trace trace = open_trace(arguments->trace);
     const Selection selection = selection_of(*arguments, trace);
     TimelineOptions options;

@@ -70,7 +70,8 @@ class SnapshotReader {
   /// Frames that PyTorch's recorder adds on top of every stack.
   bool is_recorders_own(std::uint32_t frame) const {
     const std::string& name = out_.frames[frame].function;
-    return name.find("unwind::unwind") != std::string::npos || name.find("CapturedTraceback::gather") != std::string::npos;
+    return name.find("unwind::unwind") != std::string::npos || name.find("CapturedTraceback::gather") != std::string::npos ||
+           name.find("gather_with_cpp") != std::string::npos;
   }
 
   Snapshot::StackId stack(Pickle::Ref dict) {
