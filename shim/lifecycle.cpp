@@ -15,9 +15,11 @@
 
 #include "shim/driver/driver.h"
 #include "shim/driver/elf_symbols.h"
+#include "shim/hooks/entry_names.h"
 #include "shim/hooks/phases.h"
 #include "shim/pool/direct.h"
 #include "tracer/base/keep_errno.h"
+#include "tracer/base/message.h"
 #include "tracer/base/options.h"
 
 namespace cuheap {
@@ -149,6 +151,19 @@ void describe_process() {
   for (int ordinal = 0; ordinal < devices; ++ordinal) define_device(scope, ordinal);
 }
 
+// A newer driver brings new functions. Whoever asks for details (CUHEAP_VERBOSE) learns which memory functions nobody has
+// looked at yet.
+void audit_driver() {
+  LoadedObject library;
+  if (options().verbose == 0 || !find_object("libcuda.so.1", &library)) return;
+  library.for_each_function(
+      [](const char* name, void*) {
+        if (!is_memory_name(name) || is_classified(name)) return;
+        MessageLine().text("this driver has ").text(name).text(", which cuheap does not know; its memory is not traced").send();
+      },
+      nullptr);
+}
+
 bool start_recording() {
   return recorder().start({.directory = options().dir.value, .native_stacks = options().stacks == Stacks::Native, .module_patterns = nullptr});
 }
@@ -158,6 +173,7 @@ void arm() {
   pthread_atfork(nullptr, nullptr, in_fork_child);
   keep_driver_loaded();
   describe_process();
+  audit_driver();
   detail::armed.store(true, std::memory_order_release);
   const HookScope scope;
   publish_phases(scope);

@@ -69,6 +69,21 @@ void* find_sysv(const LoadedObject& object, const char* name) {
   return nullptr;
 }
 
+// The dynamic section does not say how many symbols there are: the hash tables do.
+std::uint32_t symbol_count(const LoadedObject& object) {
+  if (object.sysv_hash != nullptr) return object.sysv_hash[1];
+  const std::uint32_t* const table = object.gnu_hash;
+  if (table == nullptr) return 0;
+  const std::uint32_t bucket_count = table[0], first = table[1], bloom_words = table[2];
+  const std::uint32_t* const buckets = table + 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof(std::uint32_t));
+  const std::uint32_t* const chain = buckets + bucket_count;
+  std::uint32_t last = 0;
+  for (std::uint32_t i = 0; i < bucket_count; ++i) last = buckets[i] > last ? buckets[i] : last;
+  if (last < first) return first;
+  while ((chain[last - first] & 1) == 0) ++last;
+  return last + 1;
+}
+
 void read_dynamic(LoadedObject& object, const ElfW(Dyn)* entry) {
   std::uintptr_t soname_offset = 0;
   for (; entry->d_tag != DT_NULL; ++entry) {
@@ -135,6 +150,15 @@ void* LoadedObject::find(const char* symbol) const {
   if (symbols == nullptr || strings == nullptr) return nullptr;
   if (gnu_hash != nullptr) return find_gnu(*this, symbol);
   return sysv_hash != nullptr ? find_sysv(*this, symbol) : nullptr;
+}
+
+void LoadedObject::for_each_function(void (*visit)(const char* name, void* context), void* context) const {
+  if (symbols == nullptr || strings == nullptr) return;
+  const Symbol* const table = static_cast<const Symbol*>(symbols);
+  const std::uint32_t count = symbol_count(*this);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (ELF64_ST_TYPE(table[i].st_info) == STT_FUNC && table[i].st_shndx != SHN_UNDEF) visit(strings + table[i].st_name, context);
+  }
 }
 
 bool visit_objects(ObjectVisitor visitor, void* context) {

@@ -20,6 +20,8 @@ struct LoadedObject {
 
   /// The address of a function or object that this object defines; null if it does not (indirect functions too).
   void* find(const char* symbol) const;
+  /// Calls visit(name, context) for every function that the object defines.
+  void for_each_function(void (*visit)(const char* name, void* context), void* context) const;
 };
 
 /// Called for every loaded object in load order until it returns true.

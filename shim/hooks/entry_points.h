@@ -28,9 +28,4 @@ const EntryPoint* find_entry_point(const char* name);
 /// have one body for all that it does not support): a hook's name begins with the base name.
 void* substitute(const char* symbol, void* real);
 
-/// True if the name belongs to a family whose functions move memory and must be classified.
-bool is_memory_name(const char* name);
-/// True if the name is hooked or passed on purpose.
-bool is_classified(const char* name);
-
 }  // namespace cuheap
