@@ -41,6 +41,7 @@ struct State {
   std::atomic<Phase> phase{Phase::Idle};
   std::atomic<LossReason> stopped_for{LossReason::Disabled};  // what events count as once recording has ended
   std::atomic<bool> native_stacks{false};
+  std::uint64_t own_low = 0, own_high = 0;  // where the object with this code lies
   std::atomic<std::uint32_t> run{0};  // a thread's writer of an earlier run is stale
 
   ChunkFile file;
@@ -278,6 +279,10 @@ bool Recorder::start(const RecorderStart& start) {
     state.modules.set_patterns(start.module_patterns);
     prepare_backtraces();
     refresh_modules();
+    if (const Module* const own = state.modules.find(reinterpret_cast<std::uint64_t>(&recorder))) {
+      state.own_low = own->low;
+      state.own_high = own->high;
+    }
   }
   return true;
 }
@@ -288,7 +293,10 @@ bool Recorder::is_recording() const { return is_live(); }
   if (!scope || !is_live() || !state.native_stacks.load(std::memory_order_relaxed)) return {};
   std::uintptr_t frames[kMaxFrames];
   Backtrace trace = capture(frames, kMaxFrames);
-  ++skip;  // this function's own frame
+  // This function's own frame and what the caller says, but never a frame of the host: the caller cannot know what the
+  // compiler has inlined.
+  const unsigned wanted = skip + 1;
+  for (skip = 0; skip < wanted && skip < trace.depth && frames[skip] >= state.own_low && frames[skip] < state.own_high;) ++skip;
   if (trace.depth <= skip) return {};
   trace.depth -= skip;
   // The same addresses may be other code after an unload; and where there is code that no object holds, after a load too.

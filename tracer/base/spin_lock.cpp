@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kSpins = 128;
 constexpr int kYields = 64;
-constexpr int kNaps = 10'000;
+constexpr int kNaps = 5'000;
 constexpr long kNapNs = 100'000;
 
 void pause_a_moment() {
