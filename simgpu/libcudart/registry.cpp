@@ -27,9 +27,8 @@ struct ManagedVariable {
 
 struct Image {
   const FatBinaryWrapper* wrapper = nullptr;
-  std::once_flag loaded;
-  CUlibrary library = nullptr;
-  CUresult status = CUDA_SUCCESS;
+  std::mutex loading;
+  CUlibrary library = nullptr;  // null until first needed
   std::vector<const void*> registered;  // host addresses, to forget them when their library is unloaded
   std::vector<ManagedVariable> managed;
   std::once_flag managed_ready;
@@ -64,12 +63,24 @@ Registry& registry() {
 
 Image* image_of(void** handle) { return reinterpret_cast<Image*>(handle); }
 
+// A kernel's first use may come while its stream is captured. Loading allocates, which a capture forbids unless the thread says that it
+// knows what it does: the documented way out.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() { driver().cuThreadExchangeStreamCaptureMode_(&mode_); }
+  ~RelaxedCapture() { driver().cuThreadExchangeStreamCaptureMode_(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
 CUresult load(Image& image) {
-  std::call_once(image.loaded, [&] {
-    const void* code = image.wrapper == nullptr ? nullptr : image.wrapper->image;
-    image.status = driver().cuLibraryLoadData_(&image.library, code, nullptr, nullptr, 0, nullptr, nullptr, 0);
-  });
-  return image.status;
+  const std::scoped_lock guard(image.loading);
+  if (image.library != nullptr) return CUDA_SUCCESS;
+  const void* code = image.wrapper == nullptr ? nullptr : image.wrapper->image;
+  return driver().cuLibraryLoadData_(&image.library, code, nullptr, nullptr, 0, nullptr, nullptr, 0);
 }
 
 CUresult make_variable(const void* host_address, size_t bytes, CUdeviceptr& address) {
@@ -113,6 +124,7 @@ CUresult find_variable(const void* host_address, Variable& variable) {
     entry = found->second;
   }
   variable.bytes = entry.bytes;
+  const RelaxedCapture relaxed;
   if (load(*entry.image) == CUDA_SUCCESS) {
     size_t bytes = 0;
     const CUresult result = driver().cuLibraryGetGlobal_(&variable.address, &bytes, entry.image->library, entry.name);
@@ -136,9 +148,11 @@ CUresult find_kernel(const void* host_address, CUkernel& kernel) {
   }
   kernel = entry.kernel;
   if (kernel != nullptr) return CUDA_SUCCESS;
+  const RelaxedCapture relaxed;
   if (const CUresult result = load(*entry.image); result != CUDA_SUCCESS) return result;
   const CUresult result = driver().cuLibraryGetKernel_(&kernel, entry.image->library, entry.name);
-  if (result != CUDA_SUCCESS) return result == CUDA_ERROR_NOT_FOUND ? static_cast<CUresult>(cudaErrorInvalidDeviceFunction) : result;
+  if (result == CUDA_ERROR_NOT_FOUND) return static_cast<CUresult>(cudaErrorInvalidDeviceFunction);
+  if (result != CUDA_SUCCESS) return result;
   const std::unique_lock guard(registry().lock);
   if (const auto found = registry().kernels.find(host_address); found != registry().kernels.end()) {
     found->second.kernel = kernel;
