@@ -16,8 +16,10 @@
 #include "shim/driver/driver.h"
 #include "shim/driver/elf_symbols.h"
 #include "shim/hooks/entry_names.h"
+#include "shim/hooks/entry_points.h"
 #include "shim/hooks/phases.h"
 #include "shim/pool/direct.h"
+#include "shim/pool/pool.h"
 #include "tracer/base/keep_errno.h"
 #include "tracer/base/message.h"
 #include "tracer/base/options.h"
@@ -164,8 +166,38 @@ void audit_driver() {
       nullptr);
 }
 
+struct StepAsidePatterns {
+  const char* patterns[kStepAsideModuleCount + 1] = {};
+  constexpr StepAsidePatterns() {
+    for (unsigned i = 0; i < kStepAsideModuleCount; ++i) patterns[i] = kStepAsideModules[i];
+  }
+};
+constexpr StepAsidePatterns kStepAside;
+
 bool start_recording() {
-  return recorder().start({.directory = options().dir.value, .native_stacks = options().stacks == Stacks::Native, .module_patterns = nullptr});
+  return recorder().start({.directory = options().dir.value,
+                           .native_stacks = options().stacks == Stacks::Native,
+                           .module_patterns = kStepAside.patterns});
+}
+
+bool has_all_required() {
+  for (std::size_t i = 0; i < kEntryPointCount; ++i) {
+    if (kEntryPoints[i].need == Need::Required && driver_function(kEntryPoints[i].slot) == nullptr) return false;
+  }
+  return true;
+}
+
+DeviceAllocator& choose_allocator() {
+  // Whose memory must step aside is seen on the stack: without stacks nobody is pooled unless the user insists.
+  const bool blind = options().pool == PoolMode::Auto && options().stacks == Stacks::Off;
+  if (options().pool == PoolMode::Off || blind || !has_all_required()) return direct_allocator;
+  return start_pool({.driver = &driver(),
+                     .sink = &recorder(),
+                     .is_forced = options().pool == PoolMode::On,
+                     .is_simulated = is_driver_simulated(),
+                     .ordered_free = options().pool_free == PoolFree::Ordered,
+                     .has_context_events = has(driver().cuCtxRecordEvent),
+                     .fill = options().poison ? 0xa5 : options().zero ? 0 : -1});
 }
 
 void arm() {
@@ -174,6 +206,7 @@ void arm() {
   keep_driver_loaded();
   describe_process();
   audit_driver();
+  detail::chosen_allocator.store(&choose_allocator(), std::memory_order_relaxed);
   detail::armed.store(true, std::memory_order_release);
   const HookScope scope;
   publish_phases(scope);

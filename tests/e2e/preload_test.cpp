@@ -282,6 +282,26 @@ TEST(Preload, HearsTheFrameworkFloor) {
   EXPECT_EQ(host.events(EventKind::Totals)[1].extra1, std::uint64_t{22} << 20);
 }
 
+TEST(Preload, SaysWhichBlocksThePoolServed) {
+  Host host("families", {{"CUHEAP_POOL", "on"}});
+
+  ASSERT_EQ(host.result.exit_code, 0) << host.result.errors;
+  expect_whole(host);
+  expect_lived(host, 20001, Family::Device);
+  EXPECT_NE(host.allocation(20001).flags & kEventPooled, 0);
+  EXPECT_EQ(host.allocation(20003).flags & kEventPooled, 0);  // managed memory is the driver's
+  std::vector<Event> granules = host.events(EventKind::Allocate);
+  std::erase_if(granules, [](const Event& event) { return event.family != Family::PoolGranule; });
+  ASSERT_FALSE(granules.empty());
+  EXPECT_EQ(granules[0].floor, Floor::Physical);
+}
+
+TEST(Preload, PoolsOnItsOwnOnTheMakeBelieveGpu) {
+  Host host("families", {{"CUHEAP_POOL", "auto"}});
+
+  EXPECT_NE(host.allocation(20001).flags & kEventPooled, 0);
+}
+
 TEST(Preload, RunsTheHostWhenItCannotRecord) {
   Host host("families", {{"CUHEAP_DIR", "/proc/no/such/folder"}, {"CUHEAP_POOL", "off"}});
   const RunResult bare = run_program({.command = host_command("families"), .environment = bare_environment("families")});
