@@ -39,7 +39,7 @@ FreeRange DevicePool::find_hole(const Need& need) {
 }
 
 bool DevicePool::place(FreeRange range, const AllocationRequest& request, CUdeviceptr* out) {
-  Block* block = blocks_.make();
+  PoolBlock* block = blocks_.make();
   if (block == nullptr) return false;
   if (!space(class_of(request.bytes)).ready.remove(range)) {
     blocks_.drop(block);
@@ -75,14 +75,14 @@ void DevicePool::each_granule(const Segment* segment, FreeRange range, Visit vis
   }
 }
 
-void DevicePool::enlist(Block** list, Block* block) {
+void DevicePool::enlist(PoolBlock** list, PoolBlock* block) {
   block->previous = nullptr;
   block->next = *list;
   if (*list != nullptr) (*list)->previous = block;
   *list = block;
 }
 
-void DevicePool::delist(Block** list, Block* block) {
+void DevicePool::delist(PoolBlock** list, PoolBlock* block) {
   if (block->previous != nullptr) block->previous->next = block->next;
   if (block->next != nullptr) block->next->previous = block->previous;
   if (*list == block) *list = block->next;
@@ -307,21 +307,21 @@ void DevicePool::write_slots(Granule* granule, std::uint64_t address, std::uint6
 
 CUresult DevicePool::release(const Caller& caller, Segment* segment, std::uint64_t address, bool ordered) {
   const bool waits = !ordered && !shared_->ordered_free;
-  Block* block = nullptr;
+  PoolBlock* block = nullptr;
   bool full = false;
   {
     const PoolGuard guard(lock_);
     block = segment->start_at(address);
-    if (block == nullptr || block->address != address || block->state != Block::State::Live) return CUDA_ERROR_NOT_FOUND;
+    if (block == nullptr || block->address != address || block->state != PoolBlock::State::Live) return CUDA_ERROR_NOT_FOUND;
     const bool is_kept = block->captured && (!shared_->graphs.is_empty() || shared_->captures.open());
     if (!is_kept && waits && !shared_->is_still()) {
-      block->state = Block::State::Freeing;
+      block->state = PoolBlock::State::Freeing;
     } else {
       delist(&live_, block);
       figures_.live_bytes -= block->bytes;
       figures_.waiting_bytes += block->held;
       if (is_kept) {
-        block->state = Block::State::Kept;
+        block->state = PoolBlock::State::Kept;
         block->free_context = caller.context;
         enlist(&kept_, block);
       } else {
@@ -339,7 +339,7 @@ CUresult DevicePool::release(const Caller& caller, Segment* segment, std::uint64
   {
     const PoolGuard guard(lock_);
     if (is_sticky(result)) {  // as a native free: it answers the error, and nothing is freed
-      block->state = Block::State::Live;
+      block->state = PoolBlock::State::Live;
       return result;
     }
     delist(&live_, block);
@@ -357,7 +357,7 @@ CUresult DevicePool::release(const Caller& caller, Segment* segment, std::uint64
   return CUDA_SUCCESS;
 }
 
-CUresult DevicePool::wait_for(const Caller& caller, const Block& block) {
+CUresult DevicePool::wait_for(const Caller& caller, const PoolBlock& block) {
   const RelaxedCapture relaxed(*shared_->driver);
   Contexts& contexts = shared_->contexts;
   contexts.learn(block.context, block.generation, device_);
@@ -373,22 +373,22 @@ CUresult DevicePool::wait_for(const Caller& caller, const Block& block) {
   return result;
 }
 
-void DevicePool::defer(Block* block, const Caller& caller) {
+void DevicePool::defer(PoolBlock* block, const Caller& caller) {
   shared_->contexts.learn(block->context, block->generation, device_);
   shared_->contexts.learn(caller.context, caller.generation, caller.device);
-  block->state = Block::State::Deferred;
+  block->state = PoolBlock::State::Deferred;
   block->free_context = caller.context;
   enlist(&open_.first, block);
   open_.bytes += block->held;
 }
 
 /// A freed block whose fence has passed: its memory is anybody's, or nobody's if the outside may still know it.
-void DevicePool::finish(Block* block) {
+void DevicePool::finish(PoolBlock* block) {
   const FreeRange range{block->address, block->held};
   Segment* segment = block->segment;
   Space& own = space(segment->size_class);
   segment->start_at(block->address) = nullptr;
-  if (block->state == Block::State::Deferred || block->state == Block::State::Kept) figures_.waiting_bytes -= block->held;
+  if (block->state == PoolBlock::State::Deferred || block->state == PoolBlock::State::Kept) figures_.waiting_bytes -= block->held;
   figures_.used_bytes -= block->held;
   --figures_.blocks;
   each_granule(segment, range, [&](Granule* granule, std::uint64_t bytes) {
@@ -412,18 +412,18 @@ void DevicePool::finish(Block* block) {
 
 // ---- what lies at an address
 
-bool DevicePool::find(Segment* segment, std::uint64_t address, Block* out) {
+bool DevicePool::find(Segment* segment, std::uint64_t address, PoolBlock* out) {
   const PoolGuard guard(lock_);
-  const Block* block = segment->block_at(address);
-  if (block == nullptr || block->state != Block::State::Live || address - block->address >= block->bytes) return false;
+  const PoolBlock* block = segment->block_at(address);
+  if (block == nullptr || block->state != PoolBlock::State::Live || address - block->address >= block->bytes) return false;
   *out = *block;
   return true;
 }
 
 bool DevicePool::expose(Segment* segment, std::uint64_t address) {
   const PoolGuard guard(lock_);
-  Block* block = segment->block_at(address);
-  if (block == nullptr || block->state != Block::State::Live) return false;
+  PoolBlock* block = segment->block_at(address);
+  if (block == nullptr || block->state != PoolBlock::State::Live) return false;
   block->exposed = true;
   return true;
 }
@@ -451,7 +451,7 @@ bool DevicePool::is_valid() {
     if (segment.device != device_) continue;
     Space& own = space(segment.size_class);
     for (std::uint64_t at = segment.base; at < segment.end();) {
-      Block* block = segment.start_at(at);
+      PoolBlock* block = segment.start_at(at);
       if (block != nullptr && block->address == at) {
         used += block->held;
         ++blocks;
@@ -480,7 +480,7 @@ bool DevicePool::is_valid() {
       mapped += granule->size;
       std::uint64_t in_use = 0;
       for (std::uint64_t unit = at; unit < at + granule->size;) {
-        const Block* block = segment.block_at(unit);
+        const PoolBlock* block = segment.block_at(unit);
         const std::uint64_t step = block != nullptr ? block->address + block->held - unit : unit_of(segment.size_class, granule_);
         if (block != nullptr) in_use += overlap({block->address, block->held}, {at, granule->size});
         unit += step;

@@ -20,7 +20,7 @@ struct PoolShared {
   const DriverTable* driver = nullptr;
   EventSink* sink = nullptr;
   bool ordered_free = false;
-  Captures captures;
+  CaptureGate captures;
   Contexts contexts;
   GraphBook graphs;
   SegmentTable segments;
@@ -68,7 +68,7 @@ class DevicePool {
   [[nodiscard]] CUresult release(const Caller& caller, Segment* segment, std::uint64_t address, bool ordered);
 
   /// A copy of the live block that contains the address. False: a hole.
-  [[nodiscard]] bool find(Segment* segment, std::uint64_t address, Block* out);
+  [[nodiscard]] bool find(Segment* segment, std::uint64_t address, PoolBlock* out);
   /// The outside is about to learn of the block's physical memory. False: no live block there.
   bool expose(Segment* segment, std::uint64_t address);
 
@@ -107,7 +107,7 @@ class DevicePool {
   };
   struct Batch {
     Fence fence;
-    Block* first = nullptr;
+    PoolBlock* first = nullptr;
     std::uint64_t bytes = 0;
     ContextSet contexts;
   };
@@ -127,14 +127,14 @@ class DevicePool {
   void write_slots(Granule* granule, std::uint64_t address, std::uint64_t size, Segment* segment);
   void give_ready(Space& own, FreeRange range);
   void take_range(FreeIndex& index, FreeRange range);
-  void finish(Block* block);
+  void finish(PoolBlock* block);
   void claim_exposed(Granule* granule);
   bool claim_victim(std::uint64_t bytes, Granule** out);
   template <class Visit>
   void each_granule(const Segment* segment, FreeRange range, Visit visit);
-  void enlist(Block** list, Block* block);
-  void delist(Block** list, Block* block);
-  void defer(Block* block, const Caller& caller);
+  void enlist(PoolBlock** list, PoolBlock* block);
+  void delist(PoolBlock** list, PoolBlock* block);
+  void defer(PoolBlock* block, const Caller& caller);
   void undefer(Batch* batch);
   void finish_all(Batch* batch);
   bool close_batch(Batch* out);
@@ -143,7 +143,7 @@ class DevicePool {
   CUresult allocate_slowly(const AllocationRequest& request, const Need& need, CUdeviceptr* out);
   CUresult grow(const AllocationRequest& request, const Need& need, CUdeviceptr* out);
   CUresult add_segment(const Need& need);
-  CUresult wait_for(const Caller& caller, const Block& block);
+  CUresult wait_for(const Caller& caller, const PoolBlock& block);
   std::uint64_t give_back(Granule** granules, unsigned count);
   void give_back_exposed();
   void note_tightness();
@@ -162,9 +162,9 @@ class DevicePool {
   PoolLock lock_;  // all below
   Space spaces_[kSizeClasses] = {Space(FreeIndex::Merging::On), Space(FreeIndex::Merging::On), Space(FreeIndex::Merging::Off)};
   Granules granules_;
-  NodeStore<Block> blocks_;
-  Block* live_ = nullptr;
-  Block* kept_ = nullptr;
+  NodeStore<PoolBlock> blocks_;
+  PoolBlock* live_ = nullptr;
+  PoolBlock* kept_ = nullptr;
   Batch open_;                     // freed, no fence yet
   Batch fenced_[kMaxOpenFences];   // by age, from oldest_
   unsigned oldest_ = 0;

@@ -101,8 +101,8 @@ bool DevicePool::close_batch(Batch* out) {
   open_.bytes = 0;
   ContextSet set;
   bool room = shared_->contexts.add_accessors(device_, &set);
-  for (Block** at = &out->first; *at != nullptr;) {
-    Block* block = *at;
+  for (PoolBlock** at = &out->first; *at != nullptr;) {
+    PoolBlock* block = *at;
     room = room && set.add(block->context) && set.add(block->free_context);
     if (room) {
       at = &block->next;
@@ -119,7 +119,7 @@ bool DevicePool::close_batch(Batch* out) {
 
 void DevicePool::undefer(Batch* batch) {
   while (batch->first != nullptr) {
-    Block* block = batch->first;
+    PoolBlock* block = batch->first;
     delist(&batch->first, block);
     enlist(&open_.first, block);
     open_.bytes += block->held;
@@ -128,7 +128,7 @@ void DevicePool::undefer(Batch* batch) {
 
 void DevicePool::finish_all(Batch* batch) {
   while (batch->first != nullptr) {
-    Block* block = batch->first;
+    PoolBlock* block = batch->first;
     delist(&batch->first, block);
     finish(block);
   }
@@ -187,9 +187,9 @@ void DevicePool::release_kept() {
   const PoolGuard guard(lock_);
   if (!shared_->graphs.is_empty() || shared_->captures.open()) return;
   while (kept_ != nullptr) {
-    Block* block = kept_;
+    PoolBlock* block = kept_;
     delist(&kept_, block);
-    block->state = Block::State::Deferred;  // the graph's last launch may still run
+    block->state = PoolBlock::State::Deferred;  // the graph's last launch may still run
     shared_->contexts.learn(block->context, block->generation, device_);
     enlist(&open_.first, block);
     open_.bytes += block->held;
@@ -331,7 +331,7 @@ void DevicePool::note_tightness() {
 
 void DevicePool::context_ending(std::uint64_t context, std::uint32_t generation, bool ending) {
   const PoolGuard guard(lock_);
-  for (Block* block = live_; block != nullptr; block = block->next) {
+  for (PoolBlock* block = live_; block != nullptr; block = block->next) {
     if (block->context == context && block->generation == generation) block->dying = ending;
   }
 }
@@ -339,12 +339,12 @@ void DevicePool::context_ending(std::uint64_t context, std::uint32_t generation,
 void DevicePool::context_ended(std::uint64_t context, std::uint32_t generation) {
   {
     const PoolGuard guard(lock_);
-    for (Block** list : {&live_, &kept_}) {
-      for (Block* block = *list; block != nullptr;) {
-        Block* next = block->next;
+    for (PoolBlock** list : {&live_, &kept_}) {
+      for (PoolBlock* block = *list; block != nullptr;) {
+        PoolBlock* next = block->next;
         const bool is_dead = block->context == context && block->generation == generation;
-        if (is_dead && block->state != Block::State::Freeing) {
-          if (block->state == Block::State::Live) figures_.live_bytes -= block->bytes;
+        if (is_dead && block->state != PoolBlock::State::Freeing) {
+          if (block->state == PoolBlock::State::Live) figures_.live_bytes -= block->bytes;
           delist(list, block);
           finish(block);
         }

@@ -34,19 +34,19 @@ bool is_capture_error(CUresult result) {
   return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 }
 
-void Captures::begun() {
+void CaptureGate::begun() {
   open_.fetch_add(1, std::memory_order_seq_cst);
   // A recording is one non-blocking call; if its thread is starved we go on all the same: the host never hangs.
   for (int i = 0; i < 10'000 && inside_.load(std::memory_order_seq_cst) > 0; ++i) sched_yield();
 }
 
-void Captures::ended() {
+void CaptureGate::ended() {
   // An end without a beginning (begun before we were armed) must not make the count negative.
   for (int open = open_.load(); open > 0 && !open_.compare_exchange_weak(open, open - 1);) {
   }
 }
 
-bool Captures::enter() {
+bool CaptureGate::enter() {
   inside_.fetch_add(1, std::memory_order_seq_cst);
   if (!open()) return true;
   leave();
@@ -237,7 +237,7 @@ std::uint32_t Contexts::life_of(std::uint64_t context) {
   return known != nullptr ? known->life : 0;
 }
 
-CUresult Contexts::synchronize(Captures& captures, std::uint64_t context) {
+CUresult Contexts::synchronize(CaptureGate& captures, std::uint64_t context) {
   if (!captures.enter()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   const CUresult result = synchronize_now(context);
   captures.leave();
@@ -253,7 +253,7 @@ CUresult Contexts::synchronize_now(std::uint64_t context) {
   return result;
 }
 
-CUresult Contexts::record(Captures& captures, const ContextSet& contexts, Fence* out) {
+CUresult Contexts::record(CaptureGate& captures, const ContextSet& contexts, Fence* out) {
   out->contexts = contexts;
   CUresult result = CUDA_SUCCESS;
   for (unsigned i = 0; i < contexts.count && result == CUDA_SUCCESS; ++i) {
@@ -287,7 +287,7 @@ CUresult Contexts::query(const Fence& fence) {
   return CUDA_SUCCESS;
 }
 
-CUresult Contexts::wait(Captures& captures, const Fence& fence) {
+CUresult Contexts::wait(CaptureGate& captures, const Fence& fence) {
   for (unsigned i = 0; i < fence.contexts.count; ++i) {
     CUresult result = CUDA_SUCCESS;
     if (is_gone(fence, i)) continue;

@@ -18,7 +18,7 @@ bool is_capture_error(CUresult result);
 
 /// Counts open captures, and keeps fences and captures apart: a fence being recorded holds up a capture that is about to
 /// begin for the length of one non-blocking driver call, never the other way round.
-class Captures {
+class CaptureGate {
  public:
   void begun();  // before the driver begins it
   void ended();  // after the driver ended it, or refused to begin
@@ -93,10 +93,10 @@ class Contexts {
   [[nodiscard]] bool add_accessors(int device, ContextSet* set);
 
   /// Records everything queued so far in these contexts. Fails without trace: NOT_READY if a capture is open.
-  [[nodiscard]] CUresult record(Captures& captures, const ContextSet& contexts, Fence* out);
+  [[nodiscard]] CUresult record(CaptureGate& captures, const ContextSet& contexts, Fence* out);
   /// SUCCESS: all done. NOT_READY: not yet. Else the driver's (sticky) answer.
   [[nodiscard]] CUresult query(const Fence& fence);
-  [[nodiscard]] CUresult wait(Captures& captures, const Fence& fence);
+  [[nodiscard]] CUresult wait(CaptureGate& captures, const Fence& fence);
   /// Gives the events back for reuse.
   void recycle(Fence* fence);
 
@@ -126,7 +126,7 @@ class Contexts {
   Known* find(std::uint64_t context);  // the lock is held
   bool reaches(int from, int to) const;
   CUevent take_event(std::uint64_t context);
-  CUresult synchronize(Captures& captures, std::uint64_t context);
+  CUresult synchronize(CaptureGate& captures, std::uint64_t context);
   CUresult synchronize_now(std::uint64_t context);
   bool is_gone(const Fence& fence, unsigned i);
   std::uint32_t life_of(std::uint64_t context);

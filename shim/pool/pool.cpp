@@ -21,7 +21,7 @@ bool exposes(CUpointer_attribute attribute) {
 }
 
 /// What the driver cannot know of a pooled block: it answers for the whole reservation, or for no context.
-bool answer(const Block& block, CUpointer_attribute attribute, void* data) {
+bool answer(const PoolBlock& block, CUpointer_attribute attribute, void* data) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
       *static_cast<CUcontext*>(data) = reinterpret_cast<CUcontext>(block.context);
@@ -233,7 +233,7 @@ CUresult Pool::memory_info(const Caller& caller, std::size_t* free, std::size_t*
   return result;
 }
 
-bool Pool::find_block(CUdeviceptr address, Block* out, bool* is_ours) {
+bool Pool::find_block(CUdeviceptr address, PoolBlock* out, bool* is_ours) {
   Segment* segment = shared_.segments.find(address);
   *is_ours = segment != nullptr && !is_dead_.load(std::memory_order_relaxed) && process::is_owner();
   if (!*is_ours) return false;
@@ -253,7 +253,7 @@ bool Pool::expose_block(CUdeviceptr address) {
 }
 
 CUresult Pool::address_range(CUdeviceptr* base, std::size_t* size, CUdeviceptr address) {
-  Block block;
+  PoolBlock block;
   bool is_ours = false;
   const bool found = find_block(address, &block, &is_ours);
   if (!is_ours || (base == nullptr && size == nullptr)) return shared_.driver->cuMemGetAddressRange_v2(base, size, address);
@@ -264,7 +264,7 @@ CUresult Pool::address_range(CUdeviceptr* base, std::size_t* size, CUdeviceptr a
 }
 
 CUresult Pool::pointer_attribute(void* data, CUpointer_attribute attribute, CUdeviceptr address) {
-  Block block;
+  PoolBlock block;
   bool is_ours = false;
   const bool found = find_block(address, &block, &is_ours);
   if (is_ours && !found) return CUDA_ERROR_INVALID_VALUE;
@@ -274,7 +274,7 @@ CUresult Pool::pointer_attribute(void* data, CUpointer_attribute attribute, CUde
 }
 
 CUresult Pool::pointer_attributes(unsigned count, CUpointer_attribute* attributes, void** data, CUdeviceptr address) {
-  Block block;
+  PoolBlock block;
   bool is_ours = false;
   const bool found = find_block(address, &block, &is_ours);
   if (is_ours && !found) {

@@ -82,7 +82,7 @@ class Pool final : public DeviceAllocator {
   CUresult fill(CUdeviceptr address, std::size_t bytes);
   CUresult end_block(const Caller& caller, CUdeviceptr address, bool ordered, bool* handled);
   void disarm(CUresult why, int device);
-  bool find_block(CUdeviceptr address, Block* out, bool* is_ours);
+  bool find_block(CUdeviceptr address, PoolBlock* out, bool* is_ours);
   bool expose_block(CUdeviceptr address);
   Device* armed(int device);
   bool is_armed(int device) const;

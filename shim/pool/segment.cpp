@@ -4,19 +4,19 @@
 
 namespace cuheap {
 
-Block* Segment::block_at(std::uint64_t address) {
+PoolBlock* Segment::block_at(std::uint64_t address) {
   // A block of this class is never longer than the class allows, so the search back is bounded; a huge block begins where
   // its handle is mapped.
   const std::uint64_t unit = unit_of(size_class, granule);
   if (size_class == SizeClass::Huge) {
     const Granule* at = slot_at(address);
-    Block* block = at != nullptr ? start_at(at->address) : nullptr;
+    PoolBlock* block = at != nullptr ? start_at(at->address) : nullptr;
     return block != nullptr && address - block->address < block->held ? block : nullptr;
   }
   const std::uint64_t reach = (size_class == SizeClass::Small ? kSmallLimit : kHugeLimit) / unit + 1;
   const std::uint64_t first = (address - base) / unit;
   for (std::uint64_t i = 0; i <= reach && i <= first; ++i) {
-    Block* block = starts[first - i];
+    PoolBlock* block = starts[first - i];
     if (block != nullptr) return address - block->address < block->held ? block : nullptr;
   }
   return nullptr;
@@ -30,7 +30,7 @@ CUresult SegmentTable::reserve(const DriverTable& driver, int device, SizeClass 
   segment.granule = granule;
   segment.size = round_up(bytes, granule);
   segment.slots = map_table<Granule*>(segment.size / granule);
-  segment.starts = map_table<Block*>(segment.size / unit_of(size_class, granule));
+  segment.starts = map_table<PoolBlock*>(segment.size / unit_of(size_class, granule));
   CUdeviceptr base = 0;
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
   if (segment.slots != nullptr && segment.starts != nullptr) {

@@ -12,7 +12,7 @@
 namespace cuheap {
 
 /// What the pool handed out for an allocation.
-struct Block {
+struct PoolBlock {
   enum class State : std::uint8_t {
     Live,
     Freeing,   // its free waits for the fence
@@ -33,8 +33,8 @@ struct Block {
   bool dying = false;             // its context is being destroyed
   std::uint32_t fence = 0;        // Deferred: the batch it waits for
   std::uint64_t free_context = 0; // Deferred: the context that freed it
-  Block* previous = nullptr;      // list of its device: live ones, or those that wait
-  Block* next = nullptr;
+  PoolBlock* previous = nullptr;  // list of its device: live ones, or those that wait
+  PoolBlock* next = nullptr;
 };
 
 struct Segment {
@@ -45,14 +45,14 @@ struct Segment {
   SizeClass size_class = SizeClass::Small;
   int device = 0;
   Granule** slots = nullptr;      // by granule: what is mapped there; a large handle stands in each of its slots
-  Block** starts = nullptr;       // by unit: the block that begins there
+  PoolBlock** starts = nullptr;       // by unit: the block that begins there
 
   std::uint64_t end() const { return base + size; }
   bool contains(std::uint64_t address) const { return address - base < size; }
   Granule*& slot_at(std::uint64_t address) { return slots[(address - base) / granule]; }
-  Block*& start_at(std::uint64_t address) { return starts[(address - base) / unit_of(size_class, granule)]; }
+  PoolBlock*& start_at(std::uint64_t address) { return starts[(address - base) / unit_of(size_class, granule)]; }
   /// The block that contains the address, or null. The device's lock is held.
-  Block* block_at(std::uint64_t address);
+  PoolBlock* block_at(std::uint64_t address);
 };
 
 class SegmentTable {
