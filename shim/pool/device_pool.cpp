@@ -5,12 +5,6 @@ namespace {
 
 constexpr unsigned kMaxRounds = 4;  // of growing and relieving, before an allocation is given up
 
-std::uint64_t overlap(const FreeRange& a, const FreeRange& b) {
-  const std::uint64_t begin = a.address > b.address ? a.address : b.address;
-  const std::uint64_t end = a.end() < b.end() ? a.end() : b.end();
-  return end > begin ? end - begin : 0;
-}
-
 }  // namespace
 
 DevicePool::Need DevicePool::need_of(std::uint64_t bytes) const {
@@ -288,7 +282,7 @@ void DevicePool::commit_move(Space& own, Move* move) {
       write_slots(granule, at, move->size, segment);
       granules_.use(granule, move->size);
       granules_.expose(granule, move->size);
-      if (!space(segment->size_class).quarantine.insert({at, move->size})) figures_.lost_bytes += move->size;
+      claim_exposed(granule);  // to be tried again
       break;
     }
     case Outcome::Planned:
@@ -445,56 +439,74 @@ std::uint64_t DevicePool::idle_bytes() {
 
 bool DevicePool::is_valid() {
   const PoolGuard guard(lock_);
-  std::uint64_t ready = 0, used = 0, quarantined = 0, mapped = 0, blocks = 0;
+  Tally tally;
   for (unsigned i = 0; i < shared_->segments.count(); ++i) {
     Segment& segment = shared_->segments.at(i);
-    if (segment.device != device_) continue;
-    Space& own = space(segment.size_class);
-    for (std::uint64_t at = segment.base; at < segment.end();) {
-      PoolBlock* block = segment.start_at(at);
-      if (block != nullptr && block->address == at) {
-        used += block->held;
-        ++blocks;
-        at += block->held;
-        continue;
-      }
-      const FreeRange free = own.ready.find(at);
-      const FreeRange exposed = own.quarantine.find(at);
-      const FreeRange unmapped = own.unmapped.find(at);
-      Granule* granule = segment.slot_at(at);
-      const FreeRange range = free ? free : exposed ? exposed : unmapped;
-      if (range ? range.address != at && !exposed : granule == nullptr || !granule->in_transit || granule->address != at) return false;
-      if (unmapped && granule != nullptr) return false;
-      at = range ? range.end() : at + granule->size;
-      ready += free.size;
-      quarantined += exposed.size;
-    }
-    for (std::uint64_t at = segment.base; at < segment.end(); at += granule_) {
-      const Granule* granule = segment.slot_at(at);
-      if (granule == nullptr) {
-        if (!own.unmapped.find(at)) return false;
-        continue;
-      }
-      if (granule->address > at || granule->address + granule->size <= at || granule->segment != &segment) return false;
-      if (granule->address != at) continue;
-      mapped += granule->size;
-      std::uint64_t in_use = 0;
-      for (std::uint64_t unit = at; unit < at + granule->size;) {
-        const PoolBlock* block = segment.block_at(unit);
-        const std::uint64_t step = block != nullptr ? block->address + block->held - unit : unit_of(segment.size_class, granule_);
-        if (block != nullptr) in_use += overlap({block->address, block->held}, {at, granule->size});
-        unit += step;
-      }
-      if (in_use != granule->used) return false;
-    }
+    if (segment.device == device_ && !(is_tiled(segment, &tally) && are_slots_valid(segment, &tally))) return false;
   }
   for (Space& each : spaces_) {
     if (!each.ready.is_valid() || !each.unmapped.is_valid() || !each.quarantine.is_valid()) return false;
-    ready -= each.ready.bytes();
-    quarantined -= each.quarantine.bytes();
+    tally.free -= each.ready.bytes() + each.quarantine.bytes() + each.unmapped.bytes();
   }
-  if (ready != 0 || quarantined != 0) return false;
-  return used == figures_.used_bytes && blocks == figures_.blocks && mapped + granules_.stock_bytes() == granules_.held_bytes();
+  return tally.free == 0 && tally.blocks == figures_.blocks && tally.used == figures_.used_bytes &&
+         tally.granules_used == figures_.used_bytes && tally.mapped + granules_.stock_bytes() == granules_.held_bytes();
+}
+
+/// Blocks, free ranges and granules in transit follow each other without gap or overlap, and each granule knows how many
+/// of its bytes are in blocks.
+bool DevicePool::is_tiled(Segment& segment, Tally* tally) {
+  Space& own = space(segment.size_class);
+  const Granule* current = nullptr;
+  std::uint64_t in_use = 0;
+  bool counts_agree = true;
+  const auto leave = [&] { counts_agree = counts_agree && (current == nullptr || current->used == in_use); };
+  for (std::uint64_t at = segment.base; at < segment.end();) {
+    const PoolBlock* block = segment.start_at(at);
+    if (block != nullptr && block->address == at) {
+      each_granule(&segment, {at, block->held}, [&](Granule* granule, std::uint64_t bytes) {
+        if (granule != current) {
+          leave();
+          current = granule;
+          in_use = 0;
+        }
+        in_use += bytes;
+      });
+      tally->used += block->held;
+      ++tally->blocks;
+      at += block->held;
+      continue;
+    }
+    FreeRange range = own.ready.find(at);
+    if (!range) range = own.quarantine.find(at);
+    if (!range) range = own.unmapped.find(at);
+    const Granule* granule = segment.slot_at(at);
+    if (!range && (granule == nullptr || !granule->in_transit || granule->address != at)) return false;
+    if (range && range.address != at) return false;
+    tally->free += range.size;
+    at = range ? range.end() : at + granule->size;
+  }
+  leave();
+  return counts_agree;
+}
+
+/// Every slot is either unmapped in both books or holds a granule that agrees where it is.
+bool DevicePool::are_slots_valid(Segment& segment, Tally* tally) {
+  Space& own = space(segment.size_class);
+  for (std::uint64_t at = segment.base; at < segment.end();) {
+    const Granule* granule = segment.slot_at(at);
+    if (granule == nullptr) {
+      if (!own.unmapped.find(at)) return false;
+      at += granule_;
+      continue;
+    }
+    if (granule->address != at || granule->segment != &segment) return false;
+    tally->mapped += granule->size;
+    tally->granules_used += granule->used;
+    for (std::uint64_t end = at + granule->size; at < end; at += granule_) {
+      if (segment.slot_at(at) != granule || own.unmapped.find(at)) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace cuheap

@@ -112,6 +112,9 @@ class DevicePool {
     ContextSet contexts;
   };
   static constexpr unsigned kMaxVictims = 16;
+  struct Tally {
+    std::uint64_t used = 0, free = 0, blocks = 0, mapped = 0, granules_used = 0;
+  };
 
   Space& space(SizeClass size_class) { return spaces_[static_cast<unsigned>(size_class)]; }
   Need need_of(std::uint64_t bytes) const;
@@ -132,6 +135,8 @@ class DevicePool {
   bool claim_victim(std::uint64_t bytes, Granule** out);
   template <class Visit>
   void each_granule(const Segment* segment, FreeRange range, Visit visit);
+  bool is_tiled(Segment& segment, Tally* tally);
+  bool are_slots_valid(Segment& segment, Tally* tally);
   void enlist(PoolBlock** list, PoolBlock* block);
   void delist(PoolBlock** list, PoolBlock* block);
   void defer(PoolBlock* block, const Caller& caller);

@@ -273,10 +273,14 @@ std::uint64_t DevicePool::give_back(Granule** granules, unsigned count) {
     Granule* granule = granules[i];
     Segment* segment = granule->segment;
     const FreeRange range{granule->address, granule->size};
+    if (!gone[i] && granule->exposed != 0) {  // to be tried again
+      granule->next = leaving_;
+      leaving_ = granule;
+      continue;
+    }
     granule->in_transit = false;
     if (!gone[i]) {
-      FreeIndex& index = granule->exposed != 0 ? space(segment->size_class).quarantine : space(segment->size_class).ready;
-      if (!index.insert(range)) figures_.lost_bytes += range.size;
+      give_ready(space(segment->size_class), range);
       continue;
     }
     if (range.address != 0) {
@@ -291,6 +295,7 @@ std::uint64_t DevicePool::give_back(Granule** granules, unsigned count) {
 
 std::uint64_t DevicePool::reclaim(std::uint64_t bytes) {
   if (shared_->is_still()) return 0;
+  give_back_exposed();
   const RelaxedCapture relaxed(*shared_->driver);
   const Transit transit(in_transit_);
   std::uint64_t done = 0;
