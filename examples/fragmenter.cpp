@@ -38,7 +38,7 @@ class CachingAllocator {
   }
 
   void release(char* block, std::size_t bytes) {
-    cuheap_block_free(block, 0);
+    CUHEAP_BLOCK_FREE(block, 0);
     auto range = free_.emplace(block, bytes).first;
     const auto next = std::next(range);
     if (next != free_.end() && block + bytes == next->first) {
@@ -63,7 +63,7 @@ class CachingAllocator {
     const std::size_t rest = range->second - bytes;
     free_.erase(range);
     if (rest != 0) free_.emplace(block + bytes, rest);
-    cuheap_block_alloc(block, bytes, 0);
+    CUHEAP_BLOCK_ALLOC(block, bytes, 0);
     return block;
   }
 

@@ -5,6 +5,7 @@
 // int64_t (1.10 - 1.13); the arguments travel alike.
 #include <atomic>
 
+#include "shim/annotate.h"
 #include "shim/driver/elf_symbols.h"
 #include "shim/hooks/accounting.h"
 #include "shim/hooks/phases.h"
@@ -156,3 +157,28 @@ void torch_out_of_memory_1x(std::int64_t size, std::uint64_t allocated, std::uin
 }
 
 }  // namespace cuheap
+
+using namespace cuheap;
+
+// Allocators that report through annotate.h. They keep no totals for us: what they hold is what they took below.
+CUHEAP_EXPORT void cuheap_block_alloc(const void* block, unsigned long bytes, int device) {
+  if (block == nullptr || bytes == 0 || !is_recording()) return;
+  const KeepErrno keep;
+  const HookScope scope;
+  if (!scope) return recorder().count_loss(LossReason::Reentered);
+  Event event = framework_event(EventKind::Allocate, device);
+  event.address = reinterpret_cast<std::uint64_t>(block);
+  event.size = bytes;
+  event.site = recorder().capture_site(scope, 1).id;
+  recorder().record(event);
+}
+
+CUHEAP_EXPORT void cuheap_block_free(const void* block, int device) {
+  if (block == nullptr || !is_recording()) return;
+  const KeepErrno keep;
+  const HookScope scope;
+  if (!scope) return recorder().count_loss(LossReason::Reentered);
+  Event event = framework_event(EventKind::Free, device);
+  event.address = reinterpret_cast<std::uint64_t>(block);
+  recorder().record(event);
+}
