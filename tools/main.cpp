@@ -16,11 +16,16 @@ constexpr int kUsage = 2;
 
 const Command kCommands[] = {
     {"run", "record a program: cuheap run -- CMD", true, define_run},
+    {"rehearse", "run a program on the make-believe GPU: what will it take, does it fit", true, define_rehearse},
+    {"report", "write one self-contained page", false, define_report},
     {"summary", "floors and their peaks, and who made them", false, define_summary},
     {"flame", "live bytes of a moment by call stack", false, define_flame},
+    {"leaks", "a verdict for every site: does it leak, how fast", false, define_leaks},
     {"frag", "idle memory at a moment, and who pins it", false, define_frag},
+    {"oom", "every out-of-memory: who held the memory, what helps", false, define_oom},
     {"timeline", "the floors over time", false, define_timeline},
     {"import", "turn a PyTorch memory snapshot into a trace", false, define_import},
+    {"export", "write folded stacks, speedscope or CSV", false, define_export},
     {"dump", "print a trace, one line a record", false, define_dump},
 };
 

@@ -1,0 +1,66 @@
+// cuheap export TRACE --to FORMAT: what a trace says, in the format of another tool.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "tools/analysis/peak.h"
+#include "tools/commands/arguments.h"
+#include "tools/commands/command.h"
+#include "tools/commands/output.h"
+#include "tools/commands/output_file.h"
+#include "tools/commands/selection.h"
+#include "tools/exporters/exporters.h"
+#include "tools/reader/trace_reader.h"
+
+namespace cuheap {
+namespace {
+
+struct ExportArguments : TraceArguments {
+  std::string format, output;
+};
+
+LiveSites bytes_by_site(const ExportArguments& arguments, const Trace& trace) {
+  const Selection selection = selection_of(arguments, trace);
+  if (!has_window(arguments)) return live_at(trace, when_of(arguments, trace), selection);
+  const auto [from, to] = window_of(arguments, trace);
+  return allocated_and_alive(trace, from, to, selection);
+}
+
+int run_export(const ExportArguments& arguments) {
+  const Trace trace = open_trace(arguments.trace);
+  // The product is for a program: losses go where people look.
+  for (const std::string& reason : trace.loss_reasons()) fmt::print(stderr, "LOST: {}\n", printable(reason));
+  if (arguments.format == "csv") {
+    OutputFile out(arguments.output);
+    export_csv(trace, out.stream());
+    out.close();
+    return 0;
+  }
+  const LiveSites sites = bytes_by_site(arguments, trace);
+  OutputFile out(arguments.output);
+  if (arguments.format == "folded") {
+    export_folded(trace, sites, out.stream());
+  } else {
+    export_speedscope(trace, sites, fmt::format("{} {} at {}", printable(trace.path), floor_name(sites.floor), when_text(trace, sites.at.time_ns)),
+                      out.stream());
+  }
+  out.close();
+  return 0;
+}
+
+}  // namespace
+
+Action define_export(CLI::App& app) {
+  const auto arguments = std::make_shared<ExportArguments>();
+  arguments->add_trace(app);
+  app.add_option("--to", arguments->format, "folded or speedscope (live bytes of a moment), csv (all events)")
+      ->required()
+      ->check(CLI::IsMember({"folded", "speedscope", "csv"}));
+  app.add_option("-o,--output", arguments->output, "file to write; default: stdout");
+  arguments->add_at(app);
+  arguments->add_window(app);
+  arguments->add_selection(app);
+  return [arguments](const Program&) { return run_export(*arguments); };
+}
+
+}  // namespace cuheap
