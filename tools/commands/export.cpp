@@ -19,13 +19,6 @@ struct ExportArguments : TraceArguments {
   std::string format, output;
 };
 
-LiveSites bytes_by_site(const ExportArguments& arguments, const Trace& trace) {
-  const Selection selection = selection_of(arguments, trace);
-  if (!has_window(arguments)) return live_at(trace, when_of(arguments, trace), selection);
-  const auto [from, to] = window_of(arguments, trace);
-  return allocated_and_alive(trace, from, to, selection);
-}
-
 int run_export(const ExportArguments& arguments) {
   const Trace trace = open_trace(arguments.trace);
   // The product is for a program: losses go where people look.
@@ -36,7 +29,7 @@ int run_export(const ExportArguments& arguments) {
     out.close();
     return 0;
   }
-  const LiveSites sites = bytes_by_site(arguments, trace);
+  const LiveSites sites = live_at(trace, when_of(arguments, trace), selection_of(arguments, trace));
   OutputFile out(arguments.output);
   if (arguments.format == "folded") {
     export_folded(trace, sites, out.stream());
@@ -58,7 +51,6 @@ Action define_export(CLI::App& app) {
       ->check(CLI::IsMember({"folded", "speedscope", "csv"}));
   app.add_option("-o,--output", arguments->output, "file to write; default: stdout");
   arguments->add_at(app);
-  arguments->add_window(app);
   arguments->add_selection(app);
   return [arguments](const Program&) { return run_export(*arguments); };
 }
