@@ -38,6 +38,9 @@ CUresult peer_copy(CUstream stream, CUdeviceptr destination, CUcontext to, CUdev
 
 int device() { return current_context().device; }
 
+/// The side of a copy that its name calls a device: device memory, or host memory the device can reach.
+bool is_known(CUdeviceptr at) { return machine().memory.is_device_address(at) || machine().allocations.find(at).has_value(); }
+
 }  // namespace
 
 // Linear --------------------------------------------------------------------------------------------------------------
@@ -54,32 +57,38 @@ SIMGPU_API CUresult cuMemcpyAsync(CUdeviceptr destination, CUdeviceptr source, s
 
 SIMGPU_API CUresult cuMemcpyHtoD_v2(CUdeviceptr destination, const void* source, size_t bytes) {
   SIMGPU_ENTER(Needs::Context);
+  if (bytes > 0 && !is_known(destination)) return CUDA_ERROR_INVALID_VALUE;
   return copy_linear(nullptr, destination, address(source), bytes, Wait::Yes, device());
 }
 
 SIMGPU_API CUresult cuMemcpyDtoH_v2(void* destination, CUdeviceptr source, size_t bytes) {
   SIMGPU_ENTER(Needs::Context);
+  if (bytes > 0 && !is_known(source)) return CUDA_ERROR_INVALID_VALUE;
   return copy_linear(nullptr, address(destination), source, bytes, Wait::Yes, device());
 }
 
 SIMGPU_API CUresult cuMemcpyDtoD_v2(CUdeviceptr destination, CUdeviceptr source, size_t bytes) {
   SIMGPU_ENTER(Needs::Context);
+  if (bytes > 0 && (!is_known(destination) || !is_known(source))) return CUDA_ERROR_INVALID_VALUE;
   // "No host-side synchronization is performed" between device memory and device memory.
   return copy_linear(nullptr, destination, source, bytes, Wait::No, device());
 }
 
 SIMGPU_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr destination, const void* source, size_t bytes, CUstream stream) {
   SIMGPU_ENTER(Needs::Context);
+  if (bytes > 0 && !is_known(destination)) return CUDA_ERROR_INVALID_VALUE;
   return copy_linear(stream, destination, address(source), bytes, Wait::No, device());
 }
 
 SIMGPU_API CUresult cuMemcpyDtoHAsync_v2(void* destination, CUdeviceptr source, size_t bytes, CUstream stream) {
   SIMGPU_ENTER(Needs::Context);
+  if (bytes > 0 && !is_known(source)) return CUDA_ERROR_INVALID_VALUE;
   return copy_linear(stream, address(destination), source, bytes, Wait::No, device());
 }
 
 SIMGPU_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr destination, CUdeviceptr source, size_t bytes, CUstream stream) {
   SIMGPU_ENTER(Needs::Context);
+  if (bytes > 0 && (!is_known(destination) || !is_known(source))) return CUDA_ERROR_INVALID_VALUE;
   return copy_linear(stream, destination, source, bytes, Wait::No, device());
 }
 

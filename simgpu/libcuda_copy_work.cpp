@@ -19,10 +19,12 @@ bool is_device(uint64_t address) { return machine().memory.is_device_address(add
 
 bool is_pageable(uint64_t address) { return !is_device(address) && !machine().allocations.find(address); }
 
-/// The ends of a device range must show memory when the call is made.
+/// The ends of a device range must show memory when the call is made; memory of a graph shows up when the graph runs.
 bool is_good(uint64_t address, size_t bytes) {
   if (!is_device(address)) return address != 0;
-  return machine().memory.is_mapped(address) && machine().memory.is_mapped(address + bytes - 1);
+  if (machine().memory.is_mapped(address) && machine().memory.is_mapped(address + bytes - 1)) return true;
+  const auto block = machine().allocations.find(address);
+  return block && block->kind == Kind::Graph && address + bytes <= block->base + block->size;
 }
 
 uint64_t cost_of(size_t bytes, bool through_host) {
