@@ -26,6 +26,9 @@ class Helper {
   static void* thread_main(void* self);
   void run();
   void run_tasks(std::uint64_t now);
+  std::size_t fill_stock(std::size_t target);
+  void sleep(std::uint64_t ns);
+  bool is_stopping() const { return stopping_.load(std::memory_order_acquire) != 0; }
 
   struct Task {
     std::atomic<void (*)()> call{nullptr};
@@ -35,7 +38,7 @@ class Helper {
   static constexpr std::size_t kMaxTasks = 8;
 
   ChunkFile* file_ = nullptr;
-  std::atomic<bool> stopping_{false};
+  std::atomic<std::uint32_t> stopping_{0};  // the helper sleeps on it, so that an end is not waited for
   std::atomic<bool> running_{false};
   std::atomic<std::size_t> task_count_{0};
   Task tasks_[kMaxTasks];
