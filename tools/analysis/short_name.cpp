@@ -28,15 +28,12 @@ constexpr Pattern kCudaLibraries[] = {
 constexpr Pattern kRuntime[] = {
     {Field::Module, "libc.so"},      {Field::Module, "libc-"},      {Field::Module, "libpthread"}, {Field::Module, "ld-linux"},
     {Field::Module, "libstdc++"},    {Field::Module, "libgcc_s"},   {Field::Module, "libcuheap"},  {Field::Module, "libpython"},
-    {Field::FunctionPrefix, "_start"},        {Field::FunctionPrefix, "__libc_start"}, {Field::FunctionPrefix, "start_thread"},
-    {Field::FunctionPrefix, "clone"},         {Field::FunctionPrefix, "_PyEval_"},     {Field::FunctionPrefix, "PyEval_"},
-    {Field::FunctionPrefix, "_PyObject_"},    {Field::FunctionPrefix, "PyObject_"},    {Field::FunctionPrefix, "_PyFunction_"},
-    {Field::FunctionPrefix, "PyFunction_"},   {Field::FunctionPrefix, "PyVectorcall_"}, {Field::FunctionPrefix, "_Py_"},
-    {Field::FunctionPrefix, "PyRun_"},        {Field::FunctionPrefix, "Py_"},          {Field::FunctionPrefix, "_PyRun_"},
+    {Field::FunctionPrefix, "_start"},        {Field::FunctionPrefix, "__libc_"},      {Field::FunctionPrefix, "start_thread"},
+    {Field::FunctionPrefix, "clone"},         {Field::FunctionPrefix, "pthread_"},     {Field::FunctionPrefix, "thread_start"},
     {Field::FunctionPrefix, "pymain_"},       {Field::FunctionPrefix, "cfunction_"},   {Field::FunctionPrefix, "method_vectorcall"},
     {Field::FunctionPrefix, "vectorcall_"},   {Field::FunctionPrefix, "slot_tp_"},     {Field::FunctionPrefix, "type_call"},
     {Field::FunctionPrefix, "object_vacall"}, {Field::FunctionPrefix, "std::"},        {Field::FunctionPrefix, "__gnu_cxx::"},
-    {Field::FunctionPrefix, "void std::"},    {Field::FunctionPrefix, "unwind::"},     {Field::FunctionPrefix, "torch::unwind::"},
+    {Field::FunctionPrefix, "unwind::"},      {Field::FunctionPrefix, "torch::unwind::"}, {Field::FunctionPrefix, "_Py_"},
     {Field::FunctionPart, "CapturedTraceback::gather"}, {Field::FunctionPart, "gather_with_cpp"},
     {Field::FilePart, "core/boxing/"},        {Field::FilePart, "pythonrun.c"},        {Field::FilePart, "Modules/main.c"},
     {Field::FilePart, "Objects/call.c"},      {Field::FilePart, "methodobject.c"},     {Field::FilePart, "ceval.c"},
@@ -54,7 +51,8 @@ constexpr Pattern kFrameworks[] = {
     {Field::FilePart, "/torch/utils/"},           {Field::FilePart, "/torch/cuda/"},            {Field::FilePart, "/torch/_"},
     {Field::FilePart, "/torch/csrc/"},            {Field::FilePart, "/aten/src/"},              {Field::FilePart, "/c10/"},
     {Field::FilePart, "/site-packages/triton/"},  {Field::FilePart, "/site-packages/cupy/"},    {Field::FilePart, "/site-packages/rmm/"},
-    {Field::FilePart, "/site-packages/jax/"},     {Field::FilePart, "/site-packages/numpy/"},   {Field::FilePart, "/cuheap/"},
+    {Field::FilePart, "/site-packages/jax/"},     {Field::FilePart, "/site-packages/numpy/"},   {Field::FilePart, "/site-packages/einops/"},
+    {Field::FilePart, "/functools.py"},           {Field::FilePart, "/site-packages/cuheap/"},
     {Field::FunctionPrefix, "c10::"},  {Field::FunctionPrefix, "at::"},     {Field::FunctionPrefix, "torch::"},
     {Field::FunctionPrefix, "caffe2::"}, {Field::FunctionPrefix, "THPVariable_"}, {Field::FunctionPrefix, "THPFunction_"},
     {Field::FunctionPrefix, "pybind11::"}, {Field::FunctionPrefix, "rmm::"}, {Field::FunctionPrefix, "thrust::"},
@@ -63,6 +61,27 @@ constexpr Pattern kFrameworks[] = {
     {Field::FunctionPrefix, "cudart::"}, {Field::FunctionPrefix, "cuArray"}, {Field::FunctionPrefix, "ncclMem"},
 };
 
+// Only says how memory was obtained: what names a stack that is plumbing all through is the innermost frame outside these.
+constexpr Pattern kAllocators[] = {
+    {Field::FunctionPrefix, "c10::"},             {Field::FunctionPrefix, "at::detail::"},   {Field::FunctionPart, "::empty_strided"},
+    {Field::FunctionPart, "::empty_cuda"},        {Field::FunctionPart, "::empty_memory_format"}, {Field::FunctionPart, "::create_out("},
+    {Field::FunctionPart, "set_output_raw_strided"}, {Field::FunctionPart, "TensorIteratorBase::"}, {Field::FunctionPrefix, "cuMem"},
+    {Field::FunctionPrefix, "cudaMalloc"},        {Field::FunctionPrefix, "rmm::"},
+};
+
+// The step of a backward pass: there is no Python on its thread.
+constexpr Pattern kBackward[] = {{Field::FunctionPart, "Backward"}, {Field::FunctionPart, "AccumulateGrad"}};
+
+std::string bare_function(string_view name);
+
+// PyObject_Call, _PyEval_...: the interpreter, and what the nearest exported name of a stripped one happens to be.
+bool is_interpreter(const Frame& frame) {
+  if (frame.language != FrameLanguage::Native) return false;
+  string_view name = frame.function;
+  if (name.starts_with("_")) name.remove_prefix(1);
+  return name.size() > 2 && name.starts_with("Py") && name[2] >= 'A' && name[2] <= 'Z' && name.find("::") == string_view::npos;
+}
+
 bool matches(const Pattern& pattern, const Frame& frame) {
   switch (pattern.field) {
     case Field::Module: {
@@ -70,7 +89,11 @@ bool matches(const Pattern& pattern, const Frame& frame) {
       return string_view(frame.module).substr(slash == std::string::npos ? 0 : slash + 1).find(pattern.text) != string_view::npos;
     }
     case Field::FilePart: return frame.file.find(pattern.text) != std::string::npos;
-    case Field::FunctionPrefix: return frame.function.starts_with(pattern.text);
+    case Field::FunctionPrefix: {  // demangled names may begin with their type
+      if (frame.function.starts_with(pattern.text)) return true;
+      return frame.language == FrameLanguage::Native && frame.function.find(pattern.text) != std::string::npos &&
+             bare_function(frame.function).starts_with(pattern.text);
+    }
     case Field::FunctionPart: return frame.function.find(pattern.text) != std::string::npos;
   }
   return false;
@@ -111,28 +134,34 @@ std::string bare_function(string_view name) {
 }  // namespace
 
 FrameClass classify(const Frame& frame) {
-  if (any(kRuntime, frame)) return FrameClass::Runtime;
+  if (is_interpreter(frame) || any(kRuntime, frame)) return FrameClass::Runtime;
   if (frame.language == FrameLanguage::Python) return FrameClass::Python;
   return any(kCudaLibraries, frame) ? FrameClass::CudaLibrary : FrameClass::Native;
 }
 
 bool is_plumbing(const Frame& frame) {
   if (frame.function.empty() || frame.function == "?") return true;
-  return any(kRuntime, frame) || any(kCudaLibraries, frame) || any(kFrameworks, frame);
+  return is_interpreter(frame) || any(kRuntime, frame) || any(kCudaLibraries, frame) || any(kFrameworks, frame);
 }
 
 const Frame* own_frame(const Trace& trace, SiteId site) {
-  const Frame* innermost = nullptr;
+  // By preference: own code whose line is known, own code, a step of a backward pass, what is no allocator, anything.
+  constexpr std::size_t kTiers = 5;
+  const Frame* best[kTiers] = {};
   for (; site != 0 && site < trace.sites.size(); site = trace.sites[site].parent) {
     const Site& node = trace.sites[site];
     for (std::uint32_t i = 0; i < node.frame_count && node.first_frame + i < trace.frames.size(); ++i) {
       const Frame& frame = trace.frames[node.first_frame + i];
-      if (innermost == nullptr) innermost = &frame;
-      if (!is_plumbing(frame)) return &frame;
+      const std::size_t tier = !is_plumbing(frame)         ? (frame.line != 0 ? 0 : 1)
+                               : any(kBackward, frame)     ? 2
+                               : classify(frame) != FrameClass::Runtime && !any(kAllocators, frame) ? 3 : 4;
+      if (tier == 0) return &frame;
+      if (best[tier] == nullptr) best[tier] = &frame;
     }
     if (node.parent >= site) break;  // a parent is older than its children; anything else is damage
   }
-  return innermost;
+  for (const Frame* frame : best) if (frame != nullptr) return frame;
+  return nullptr;
 }
 
 std::string short_name(const Trace& trace, SiteId site) {

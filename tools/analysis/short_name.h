@@ -13,7 +13,8 @@ FrameClass classify(const Frame& frame);
 /// True for frames that say how memory was asked for, not why: allocators, runtimes, framework internals.
 bool is_plumbing(const Frame& frame);
 
-/// The frame that names a stack: the innermost that is not plumbing, else the innermost one; null for the empty stack.
+/// The frame that names a stack: the innermost that is not plumbing, better one with a line; in a stack that is plumbing all
+/// through the step of a backward pass, else the innermost beyond the allocator. Null for the empty stack.
 const Frame* own_frame(const Trace& trace, SiteId site);
 
 /// "function (file:line)"; "function (module)" where no line is known; "no stack" for the empty one.

@@ -51,6 +51,25 @@ TEST(ShortName, AnonymousNamespacesAndOperatorsAreReadable) {
   EXPECT_EQ(short_name(b.build(), t), "Pool::operator() (a.cpp:4)");
 }
 
+TEST(ShortName, StrippedInterpretersAndReturnTypesDoNotMislead) {
+  TraceBuilder b;
+  SiteId s = b.push(0, python("softmax", "/home/me/nn_utils.py", 6));
+  s = b.push(s, native("PyCMethod_New", ""));
+  s = b.push(s, native("_object* torch::autograd::TypeError_to_NotImplemented_<&(torch::autograd::THPVariable_mul(_object*, _object*))>(_object*)", "", "x.cpp"));
+  s = b.push(s, native("at::_ops::exp::call(at::Tensor const&)", ""));
+  EXPECT_EQ(short_name(b.build(), s), "softmax (nn_utils.py:6)");
+}
+
+TEST(ShortName, BackwardPassesAreNamedByTheirStep) {
+  TraceBuilder b;
+  SiteId s = b.push(0, native("clone3", "libc.so.6"));
+  s = b.push(s, native("torch::autograd::Engine::thread_main(std::shared_ptr<torch::autograd::GraphTask> const&)", "libtorch_cpu.so"));
+  s = b.push(s, native("torch::autograd::generated::MmBackward0::apply(std::vector<at::Tensor>&&)", "libtorch_cpu.so"));
+  s = b.push(s, native("at::native::mm(at::Tensor const&)", "libtorch_cuda.so"));
+  s = b.push(s, native("c10::cuda::CUDACachingAllocator::malloc(unsigned long)", "libc10_cuda.so"));
+  EXPECT_EQ(short_name(b.build(), s), "torch::autograd::generated::MmBackward0::apply (libtorch_cpu.so)");
+}
+
 TEST(ShortName, FramesHaveAColour) {
   EXPECT_EQ(classify(python("f", "/me/x.py", 1)), FrameClass::Python);
   EXPECT_EQ(classify(native("gemm", "libcublasLt.so.13")), FrameClass::CudaLibrary);
