@@ -83,6 +83,32 @@ bool is_interpreter(const Frame& frame) {
   return name.size() > 2 && name.starts_with("Py") && name[2] >= 'A' && name[2] <= 'Z' && name.find("::") == string_view::npos;
 }
 
+// A function whose name is made of nothing but these, one of them an allocation, wraps an allocator: its caller says more.
+constexpr string_view kAllocationWords[] = {"alloc", "allocate", "malloc", "calloc", "allocation", "new"};
+constexpr string_view kWrapperWords[] = {"device", "gpu",  "cuda",    "mem",  "memory", "do",   "checked", "check", "safe",  "raw", "try",
+                                         "aligned", "async", "host", "pinned", "my",     "get",  "buffer",  "bytes", "block", "x",   "operator"};
+
+bool is_wrapper(const Frame& frame) {
+  std::string name = bare_function(frame.function);
+  if (const std::size_t colon = name.rfind("::"); colon != std::string::npos) name.erase(0, colon + 2);
+  bool allocates = false;
+  std::string word;
+  const auto known = [&] {  // of the word just read; an empty one is fine
+    const auto is = [&](string_view w) { return w == word; };
+    const bool allocation = std::any_of(std::begin(kAllocationWords), std::end(kAllocationWords), is);
+    allocates |= allocation;
+    const bool ok = word.empty() || allocation || std::any_of(std::begin(kWrapperWords), std::end(kWrapperWords), is);
+    word.clear();
+    return ok;
+  };
+  for (const char c : name) {
+    const bool upper = c >= 'A' && c <= 'Z', letter = upper || (c >= 'a' && c <= 'z');
+    if ((upper || !letter) && !known()) return false;
+    if (letter) word += static_cast<char>(upper ? c - 'A' + 'a' : c);
+  }
+  return known() && allocates;
+}
+
 bool matches(const Pattern& pattern, const Frame& frame) {
   switch (pattern.field) {
     case Field::Module: {
@@ -146,16 +172,17 @@ bool is_plumbing(const Frame& frame) {
 }
 
 const Frame* own_frame(const Trace& trace, SiteId site) {
-  // By preference: own code whose line is known, own code, a step of a backward pass, what is no allocator, anything.
-  constexpr std::size_t kTiers = 5;
+  // By preference: own code whose line is known, own code, an own wrapper of an allocator, a step of a backward pass, what
+  // is no allocator, anything.
+  constexpr std::size_t kTiers = 6;
   const Frame* best[kTiers] = {};
   for (; site != 0 && site < trace.sites.size(); site = trace.sites[site].parent) {
     const Site& node = trace.sites[site];
     for (std::uint32_t i = 0; i < node.frame_count && node.first_frame + i < trace.frames.size(); ++i) {
       const Frame& frame = trace.frames[node.first_frame + i];
-      const std::size_t tier = !is_plumbing(frame)         ? (frame.line != 0 ? 0 : 1)
-                               : any(kBackward, frame)     ? 2
-                               : classify(frame) != FrameClass::Runtime && !any(kAllocators, frame) ? 3 : 4;
+      const std::size_t tier = !is_plumbing(frame)     ? (is_wrapper(frame) ? 2 : frame.line != 0 ? 0 : 1)
+                               : any(kBackward, frame) ? 3
+                               : classify(frame) != FrameClass::Runtime && !any(kAllocators, frame) ? 4 : 5;
       if (tier == 0) return &frame;
       if (best[tier] == nullptr) best[tier] = &frame;
     }

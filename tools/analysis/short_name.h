@@ -13,7 +13,8 @@ FrameClass classify(const Frame& frame);
 /// True for frames that say how memory was asked for, not why: allocators, runtimes, framework internals.
 bool is_plumbing(const Frame& frame);
 
-/// The frame that names a stack: the innermost that is not plumbing, better one with a line; in a stack that is plumbing all
+/// The frame that names a stack: the innermost that is neither plumbing nor a mere wrapper of an allocator ("device_alloc"),
+/// better one with a line; in a stack that is plumbing all
 /// through the step of a backward pass, else the innermost beyond the allocator. Null for the empty stack.
 const Frame* own_frame(const Trace& trace, SiteId site);
 

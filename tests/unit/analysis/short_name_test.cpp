@@ -60,6 +60,22 @@ TEST(ShortName, StrippedInterpretersAndReturnTypesDoNotMislead) {
   EXPECT_EQ(short_name(b.build(), s), "softmax (nn_utils.py:6)");
 }
 
+TEST(ShortName, OwnWrappersOfAllocatorsGiveWayToTheirCallers) {
+  for (const char* wrapper : {"(anonymous namespace)::device_alloc(unsigned long)", "gpuMalloc(int)", "Memory::allocate(unsigned long)", "allocate_gpu"}) {
+    TraceBuilder b;
+    SiteId s = b.push(0, native("main", "server", "/src/server.cpp", 5));
+    s = b.push(s, native("Session::store_response(unsigned long)", "server", "/src/server.cpp", 61));
+    s = b.push(s, native(wrapper, "server", "/src/server.cpp", 26));
+    EXPECT_EQ(short_name(b.build(), s), "Session::store_response (server.cpp:61)") << wrapper;
+  }
+  TraceBuilder b;
+  const SiteId alone = b.push(0, native("device_alloc(int)", "a", "/a.cpp", 1));
+  EXPECT_EQ(short_name(b.build(), alone), "device_alloc (a.cpp:1)");
+  SiteId s = b.push(0, native("main", "server", "/src/server.cpp", 5));
+  s = b.push(s, native("allocate_kv_cache(int)", "server", "/src/server.cpp", 7));
+  EXPECT_EQ(short_name(b.build(), s), "allocate_kv_cache (server.cpp:7)");
+}
+
 TEST(ShortName, BackwardPassesAreNamedByTheirStep) {
   TraceBuilder b;
   SiteId s = b.push(0, native("clone3", "libc.so.6"));
