@@ -6,11 +6,7 @@
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
 
-#include <fcntl.h>
-#include <pthread.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <ucontext.h>
 
 #include <atomic>
 #include <bit>
@@ -22,75 +18,19 @@
 #include "tracer/base/message.h"
 #include "tracer/base/spin_lock.h"
 #include "tracer/module_map.h"
+#include "tracer/stack_bounds.h"
 
 namespace cuheap {
 namespace {
 
-constexpr std::uintptr_t kPageBytes = 4096;
 constexpr std::uintptr_t kLowestCode = 0x1000;
-constexpr std::uintptr_t kLargestStack = std::uintptr_t{1} << 30;
-constexpr std::uintptr_t kForeignStackReach = 256 * 1024;
 
-// --- What may be read -----------------------------------------------------------------------------------------------
-
-/// Readable memory of the running thread's stack: [low, high).
-struct StackBounds {
-  std::uintptr_t low = 0;
-  std::uintptr_t high = 0;
-
-  bool holds_word(std::uintptr_t address) const {
-    return address >= low && address <= high - sizeof(std::uintptr_t) && address % sizeof(std::uintptr_t) == 0;
-  }
-};
-
-constinit std::uintptr_t main_stack_top = 0;  // end of the [stack] mapping; set by prepare_backtraces
-
-// The thread's own stack, as far down as it was seen mapped.
-constinit thread_local StackBounds own_stack __attribute__((tls_model("initial-exec"))) = {};
 // What libunwind may read during a call of ours: the stack walked, and the frames of the call itself.
 struct Readable {
   StackBounds walked;
   StackBounds current;
 };
 constinit thread_local const Readable* readable __attribute__((tls_model("initial-exec"))) = nullptr;
-
-// mincore() fails if any page of the range is not mapped. pthread_getattr_np would allocate, and parses the memory map.
-bool is_mapped(std::uintptr_t low, std::uintptr_t high) {
-  unsigned char pages[1024];
-  low &= ~(kPageBytes - 1);
-  while (low < high) {
-    std::uintptr_t bytes = high - low;
-    if (bytes > sizeof(pages) * kPageBytes) bytes = sizeof(pages) * kPageBytes;
-    if (mincore(reinterpret_cast<void*>(low), bytes, pages) != 0) return false;
-    low += bytes;
-  }
-  return true;
-}
-
-// glibc puts a thread's descriptor at the upper end of its stack, also of one that the program brought.
-std::uintptr_t own_stack_top(std::uintptr_t sp) {
-  const auto descriptor = static_cast<std::uintptr_t>(pthread_self());
-  const std::uintptr_t top = static_cast<pid_t>(syscall(SYS_gettid)) == getpid() ? main_stack_top : descriptor;
-  return sp < top && top - sp < kLargestStack ? top : 0;
-}
-
-// A stack that is not the thread's own (greenlet, fiber, sigaltstack): as far up as is mapped, within reach. Not remembered.
-StackBounds foreign_stack(std::uintptr_t sp) {
-  std::uintptr_t high = (sp & ~(kPageBytes - 1)) + kPageBytes;
-  while (high - sp < kForeignStackReach && is_mapped(high, high + kPageBytes)) high += kPageBytes;
-  return {sp, high};
-}
-
-StackBounds find_stack(std::uintptr_t sp) {
-  StackBounds& own = own_stack;
-  if (sp >= own.low && sp < own.high) [[likely]] return {sp, own.high};
-  const KeepErrno keep;
-  const std::uintptr_t top = own.high != 0 ? (sp < own.high && own.high - sp < kLargestStack ? own.high : 0) : own_stack_top(sp);
-  // Down to sp everything must be there: a fiber's stack below ours has holes in between.
-  if (top == 0 || !is_mapped(sp, own.high != 0 ? own.low : top)) return foreign_stack(sp);
-  own = {sp, top};
-  return own;
-}
 
 // --- What frames look like ------------------------------------------------------------------------------------------
 
@@ -360,27 +300,7 @@ Step step(const Backtrace& trace, StackBounds& stack, Frame& frame, bool* has_ta
 
 void prepare_backtraces() {
   const KeepErrno keep;
-  // The [stack] mapping; later looks at the memory map would be too dear.
-  if (main_stack_top == 0) {
-    char line[512];
-    std::size_t used = 0;
-    const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    char byte = 0;
-    char block[4096];
-    for (ssize_t got; file >= 0 && (got = read(file, block, sizeof(block))) > 0;)
-      for (ssize_t i = 0; i < got; ++i) {
-        byte = block[i];
-        if (byte != '\n') {
-          if (used + 1 < sizeof(line)) line[used++] = byte;
-          continue;
-        }
-        line[used] = '\0';
-        used = 0;
-        if (strstr(line, "[stack]") == nullptr) continue;
-        if (const char* const dash = strchr(line, '-')) main_stack_top = strtoull(dash + 1, nullptr, 16);
-      }
-    if (file >= 0) close(file);
-  }
+  prepare_stack_bounds();
   // Libunwind's own caches would be locks of the whole process; our table makes them superfluous.
   unw_set_caching_policy(unw_local_addr_space, UNW_CACHE_NONE);
   std::uintptr_t frames[8];
