@@ -43,7 +43,10 @@ void print_tree(const std::vector<FlameNode>& nodes, std::uint64_t total) {
   for (std::size_t i = 1; i < nodes.size(); ++i) {
     const std::uint32_t parent = nodes[i].parent;
     above[i] = shown[parent] ? parent : above[parent];
-    shown[i] = static_cast<double>(nodes[i].total_bytes) >= kShownShare * static_cast<double>(total) && !is_plumbing(*nodes[i].frame);
+    const bool is_large = static_cast<double>(nodes[i].total_bytes) >= kShownShare * static_cast<double>(total);
+    // A stack of plumbing alone still shows where it ends.
+    const bool is_all_there_is = above[i] == 0 && static_cast<double>(nodes[i].self_bytes) >= kShownShare * static_cast<double>(total);
+    shown[i] = is_large && (!is_plumbing(*nodes[i].frame) || is_all_there_is);
     if (shown[i]) ++children[above[i]];
   }
   for (std::size_t i = 1; i < nodes.size(); ++i) {

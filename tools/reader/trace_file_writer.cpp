@@ -13,6 +13,16 @@ namespace {
 
 Bytes bytes(std::string_view text) { return {text.data(), text.size()}; }
 
+// What a definition takes at most: its numbers and its strings.
+constexpr std::size_t kNumbers = 128;
+std::size_t stored(const Bytes& text) { return std::min(text.size, kMaxStringBytes); }
+std::size_t room_of(const SiteNode&) { return kNumbers; }
+std::size_t room_of(const ModuleRecord& d) { return kNumbers + stored(d.path) + stored(d.build_id); }
+std::size_t room_of(const CodeRecord& d) { return kNumbers + stored(d.function) + stored(d.file); }
+std::size_t room_of(const NameRecord& d) { return kNumbers + stored(d.text); }
+std::size_t room_of(const MetaRecord& d) { return kNumbers + stored(d.key) + stored(d.value); }
+std::size_t room_of(const DeviceRecord& d) { return kNumbers + stored(d.name) + stored(d.uuid); }
+
 }  // namespace
 
 struct TraceFileWriter::OpenChunk {
@@ -80,7 +90,7 @@ void TraceFileWriter::define_device(std::uint32_t ordinal, std::string_view name
 
 template <typename Definition>
 void TraceFileWriter::put_definition(const Definition& definition) {
-  OpenChunk& chunk = chunk_with_room(definitions_, 0, header_.start_ns, kMaxDefinitionBytes);
+  OpenChunk& chunk = chunk_with_room(definitions_, 0, header_.start_ns, room_of(definition));
   std::uint8_t* const at = chunk.bytes.data() + chunk.used;
   chunk.used += static_cast<std::size_t>(encode_definition(definition, at) - at);
   chunk.header.flags |= kChunkHoldsDefinitions;
@@ -109,7 +119,8 @@ TraceFileWriter::OpenChunk& TraceFileWriter::chunk_with_room(std::unique_ptr<Ope
   if (slot == nullptr) {
     slot = std::make_unique<OpenChunk>();
     slot->offset = header_.header_bytes + header_.chunks++ * header_.chunk_bytes;
-    slot->bytes.resize(std::max(size, room));
+    if (room > size) throw Error(fmt::format("{}: a record of {} bytes in chunks of {}", path_, room, size));
+    slot->bytes.resize(size);
     slot->header.magic = kChunkMagic;
     slot->header.state = ChunkState::Closed;
     slot->header.thread = thread;

@@ -8,7 +8,7 @@
 namespace cuheap {
 namespace {
 
-constexpr std::uint32_t kSmallChunk = 16 * 1024;  // keeps the tests over every byte short
+constexpr std::uint32_t kSmallChunk = 1024;  // keeps the tests over every byte short
 
 std::string error_of(const std::string& path) {
   try {

@@ -1,0 +1,283 @@
+"""cli_test BUILD: cuheap as a person meets it: its answers, its one line for bad input, and what it does to the program that it runs."""
+import json
+import os
+import pathlib
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+CUHEAP = BUILD / "bin" / "cuheap"
+RECORDER = BUILD / "lib" / "libcuheap.so"
+SIMGPU = BUILD / "simgpu" / "libcuda.so.1"
+
+SNAPSHOT = {
+    "segments": [{"device": 0, "address": 0x10000, "total_size": 1 << 21, "stream": 0, "is_expandable": False, "frames": [],
+                  "blocks": [{"address": 0x10000, "size": 512, "requested_size": 500, "state": "active_allocated", "frames": []},
+                             {"address": 0x10200, "size": (1 << 21) - 512, "requested_size": 0, "state": "inactive", "frames": []}]}],
+    "device_traces": [[{"action": "alloc", "addr": 0x10200, "size": 20001, "stream": 0, "time_us": 1000,
+                        "frames": [{"name": "step", "filename": "train.py", "line": 7}, {"name": "<module>", "filename": "train.py", "line": 9}]},
+                       {"action": "free_requested", "addr": 0x10200, "size": 20001, "stream": 0, "time_us": 2000, "frames": []},
+                       {"action": "free_completed", "addr": 0x10200, "size": 20001, "stream": 0, "time_us": 2000, "frames": []},
+                       {"action": "oom", "device_free": 5, "size": 1 << 40, "stream": 0, "time_us": 3000, "frames": []}]],
+    "external_annotations": [{"stage": "START", "name": "load", "device": 0, "time_us": 900}, {"stage": "END", "name": "load", "device": 0, "time_us": 1500}],
+}
+
+
+def cuheap(*words, **options):
+    return subprocess.run([CUHEAP, *map(str, words)], capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+class InFolder(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.scratch.name)
+
+    def tearDown(self):
+        self.scratch.cleanup()
+
+    def snapshot(self, protocol=4, content=None):
+        path = self.folder / "s.pickle"
+        path.write_bytes(pickle.dumps(SNAPSHOT if content is None else content, protocol=protocol))
+        return path
+
+    def trace(self):
+        made = cuheap("import", self.snapshot(), "-o", self.folder / "run")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        return self.folder / "run"
+
+    def refused(self, *words, naming):
+        answer = cuheap(*words)
+        self.assertEqual(answer.returncode, 2, answer.stdout + answer.stderr)
+        self.assertEqual(answer.stdout, "")
+        self.assertEqual(answer.stderr.count("\n"), 1, answer.stderr)
+        self.assertIn(naming, answer.stderr)
+
+
+class Answers(InFolder):
+    def test_every_protocol_of_pickle_is_imported(self):
+        for protocol in (2, 3, 4, 5):
+            answer = cuheap("import", self.snapshot(protocol), "-o", self.folder / f"run{protocol}", "--json")
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.assertTrue(json.loads(answer.stdout)["check"]["passed"])
+
+    def test_every_answer_begins_alike(self):
+        trace = self.trace()
+        for command in ("summary", "flame", "leaks", "frag", "oom", "timeline"):
+            answer = cuheap(command, trace, "--json")
+            self.assertEqual(answer.returncode, 0, f"{command}: {answer.stderr}")
+            head = json.loads(answer.stdout)
+            self.assertEqual([head["ground"], head["loss"], head["trace"]], ["imported", {"events": 0, "reasons": []}, str(trace)])
+            self.assertIn("cuheap", head)
+            self.assertEqual(cuheap(command, trace).returncode, 0)
+
+    def test_summary_has_the_peak_to_the_byte(self):
+        answer = json.loads(cuheap("summary", self.trace(), "--json").stdout)
+        floor = answer["devices"][0]["floors"]["framework"]
+        self.assertEqual([floor["peak"], floor["end"], floor["allocations"], floor["frees"]], [20501, 500, 2, 1])
+        self.assertEqual(answer["devices"][0]["floors"]["physical"]["peak"], 1 << 21)
+
+    def test_flame_at_a_moment(self):
+        trace = self.trace()
+        self.assertIn("<module>;step 20001", cuheap("flame", trace, "--folded").stdout)
+        self.assertNotIn("step", cuheap("flame", trace, "--folded", "--at", "end").stdout)
+        self.assertEqual(json.loads(cuheap("flame", trace, "--json", "--at", "200us").stdout)["total"], 20501)
+
+    def test_timeline_has_phases_and_samples(self):
+        answer = json.loads(cuheap("timeline", self.trace(), "--json").stdout)
+        self.assertEqual([p["name"] for p in answer["phases"]], ["load"])
+        self.assertIn(20501, [s["live_max"] for s in answer["samples"] if s["floor"] == "framework"])
+
+    def test_oom_has_the_request(self):
+        answer = json.loads(cuheap("oom", self.trace(), "--json").stdout)
+        self.assertEqual([o["request"] for o in answer["ooms"]], [1 << 40])
+
+    def test_report_is_one_file(self):
+        answer = cuheap("report", self.trace(), "-o", self.folder / "page.html")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertIn("page.html", answer.stdout)
+        self.assertGreater((self.folder / "page.html").stat().st_size, 10000)
+        self.assertEqual([p.name for p in self.folder.iterdir() if p.name.endswith(".part")], [])
+
+    def test_dump_has_a_line_a_record(self):
+        lines = cuheap("dump", self.trace()).stdout.splitlines()
+        self.assertEqual(len([line for line in lines if " allocate " in line]), 3)
+        self.assertEqual(len([line for line in lines if line.startswith("site ")]), 2)
+
+    def test_losses_come_first(self):
+        trace = self.trace()
+        path = next(trace.iterdir())
+        path.write_bytes(path.read_bytes()[:-7])
+        for command in ("summary", "flame", "leaks", "frag", "oom", "timeline"):
+            self.assertTrue(cuheap(command, trace).stdout.startswith("LOST: "), command)
+        self.assertTrue(json.loads(cuheap("summary", trace, "--json").stdout)["loss"]["reasons"])
+
+
+class BadInput(InFolder):
+    def test_no_trace(self):
+        self.refused("summary", self.folder / "none", naming="No such file")
+        self.refused("summary", self.folder, naming="no .cuheap file")
+        self.refused("summary", "/dev/null", naming="not a regular file")
+        self.refused("summary", CUHEAP, naming="not a cuheap trace")
+
+    def test_future_version(self):
+        trace = next(self.trace().iterdir())
+        content = bytearray(trace.read_bytes())
+        content[8] = 99
+        trace.write_bytes(content)
+        self.refused("summary", trace, naming="version 99")
+
+    def test_words(self):
+        self.refused(naming="no command")
+        self.refused("sumary", "x", naming="no such command")
+        self.refused("summary", naming="TRACE is required")
+        self.refused("summary", "x", "--jason", naming="--jason")
+        self.refused("run", naming="no program")
+        self.refused("summary", "x", "--", "y", naming="takes no program")
+        self.refused("run", "--pool", "maybe", "--", "true", naming="--pool")
+        self.refused("run", "--simgpu=b9000", "--", "true", naming="h100-80g")
+        self.refused("rehearse", "--on", "b9000", "--", "true", naming="h100-80g")
+
+    def test_values(self):
+        trace = self.trace()
+        self.refused("flame", trace, "--at", "noon", naming="--at noon")
+        self.refused("flame", trace, "--floor", "cellar", naming="framework")
+        self.refused("flame", trace, "--device", "7", naming="--device 7")
+        self.refused("flame", trace, "--from", "2s", "--to", "1s", naming="empty")
+        self.refused("export", trace, "--to", "gif", naming="--to")
+        self.refused("report", trace, "-o", "/nowhere/page.html", naming="/nowhere/page.html")
+
+    def test_truncated_snapshots(self):
+        whole = self.snapshot().read_bytes()
+        for size in (0, 1, 2, 10, len(whole) // 2, len(whole) - 1):
+            path = self.folder / "cut.pickle"
+            path.write_bytes(whole[:size])
+            self.refused("import", path, "-o", self.folder / "run", naming="cut.pickle")
+        self.assertFalse((self.folder / "run").exists(), "a refused import leaves nothing behind")
+
+    def test_snapshots_that_would_run_code(self):
+        class Bomb:
+            def __reduce__(self):
+                return (os.system, ("touch ran",))
+        for protocol in (2, 4):
+            self.refused("import", self.snapshot(protocol, {"segments": [Bomb()]}), "-o", self.folder / "run", naming="refused")
+        self.assertFalse(pathlib.Path("ran").exists())
+
+    def test_other_kinds_of_files(self):
+        for content, naming in ((b"{}", "JSON"), (b"PK\x03\x04", "zip"), (b"\x1f\x8b\x08", "gzip"), (b"cuheap\r\n", "already")):
+            path = self.folder / "other"
+            path.write_bytes(content)
+            self.refused("import", path, "-o", self.folder / "run", naming=naming)
+
+    def test_an_import_overwrites_nothing(self):
+        self.trace()
+        self.refused("import", self.folder / "s.pickle", "-o", self.folder / "run", naming="already there")
+
+
+class Running(InFolder):
+    def run_program(self, *words, **options):
+        return cuheap("run", "-o", self.folder / "run", "--", *words, **options)
+
+    def test_the_exit_status_is_the_programs(self):
+        self.assertEqual(self.run_program("sh", "-c", "exit 7").returncode, 7)
+        self.assertEqual(self.run_program("sh", "-c", "kill -TERM $$").returncode, 128 + signal.SIGTERM)
+
+    def test_a_missing_program_is_127(self):
+        answer = self.run_program("/nowhere/program")
+        self.assertEqual(answer.returncode, 127)
+        self.assertIn("/nowhere/program: command not found", answer.stderr)
+
+    def test_stdout_is_the_programs_alone(self):
+        self.assertEqual(self.run_program("echo", "--json", "-o", "", "x").stdout, "--json -o  x\n")
+
+    def test_stdin_reaches_the_program(self):
+        self.assertEqual(self.run_program("cat", input="in").stdout, "in")
+
+    def test_a_program_without_cuda_leaves_nothing(self):
+        self.assertIn("never initialised CUDA", self.run_program("true").stderr)
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_an_unwritable_directory_does_not_stop_the_program(self):
+        answer = cuheap("run", "-o", "/proc/nowhere", "--", "sh", "-c", "echo works; exit 3")
+        self.assertEqual([answer.returncode, answer.stdout], [3, "works\n"])
+        self.assertEqual(answer.stderr.count("\n"), 1)
+        self.assertIn("runs as without cuheap", answer.stderr)
+
+    def test_signals_reach_the_program(self):
+        script = "trap 'echo got; exit 5' TERM; echo ready; while :; do sleep 0.05; done"
+        with subprocess.Popen([CUHEAP, "run", "-o", self.folder / "run", "--", "sh", "-c", script], stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.DEVNULL) as process:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.stdout.read(), "got\n")
+            self.assertEqual(process.wait(timeout=20), 5)
+
+    def test_the_programs_signal_state_is_untouched(self):
+        bare = subprocess.run(["grep", "^Sig[BIC]", "/proc/self/status"], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(self.run_program("grep", "^Sig[BIC]", "/proc/self/status").stdout, bare)
+
+    @unittest.skipUnless(RECORDER.exists(), "libcuheap.so is not built")
+    def test_a_second_run_gets_a_directory_of_its_own(self):
+        (self.folder / "run").mkdir()
+        (self.folder / "run" / "old.cuheap").write_bytes(b"")
+        answer = self.run_program("sh", "-c", "echo $CUHEAP_DIR")
+        self.assertEqual(answer.stdout, f"{self.folder}/run-2\n")
+        self.assertIn("earlier run", answer.stderr)
+
+    @unittest.skipUnless(RECORDER.exists(), "libcuheap.so is not built")
+    def test_an_existing_preload_stays_behind_ours(self):
+        answer = self.run_program("sh", "-c", "echo $LD_PRELOAD", env={**os.environ, "LD_PRELOAD": "libm.so.6"})
+        self.assertEqual(answer.stdout, f"{RECORDER}:libm.so.6\n")
+
+
+@unittest.skipUnless(RECORDER.exists() and SIMGPU.exists(), "libcuheap.so and simgpu are not built")
+class OnTheMakeBelieveGpu(InFolder):
+    # Any CUDA program will do; the interpreter is at hand and needs no compiler.
+    PROGRAM = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+context, device, pointer = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_uint64()
+assert cuda.cuInit(0) == 0
+cuda.cuDeviceGet(ctypes.byref(device), 0)
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
+cuda.cuCtxSetCurrent(context)
+status = 0
+for size in map(int, sys.argv[1:]):
+    status |= cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size))
+print("status", status)
+"""
+
+    def program(self, *sizes):
+        path = self.folder / "program.py"
+        path.write_text(self.PROGRAM)
+        return [sys.executable, path, *sizes]
+
+    def test_a_run_is_recorded_and_summed_up(self):
+        answer = cuheap("run", "--simgpu=24GiB", "--pool", "off", "-o", self.folder / "run", "--", *self.program(20001, 40003))
+        self.assertEqual([answer.returncode, answer.stdout], [0, "status 0\n"], answer.stderr)
+        self.assertIn("cuheap report", answer.stderr)
+        summary = json.loads(cuheap("summary", self.folder / "run", "--json").stdout)
+        self.assertEqual(summary["ground"], "simulated")
+        self.assertEqual(summary["devices"][0]["floors"]["allocation"]["peak"], 60004)
+
+    def test_a_rehearsal_says_where_else_it_fits(self):
+        answer = cuheap("rehearse", "--on", "a100-40g", "-o", self.folder / "run", "--json", "--", *self.program(20 << 30))
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        result = json.loads(answer.stdout)
+        self.assertTrue(result["fits"])
+        self.assertGreaterEqual(result["needs"][0]["need"], 20 << 30)
+        fits = {row["device"]: row["fits"] for row in result["would_fit"]}
+        self.assertEqual([fits["t4"], fits["h200"]], [False, True])
+
+    def test_a_rehearsal_that_does_not_fit_says_so(self):
+        answer = cuheap("rehearse", "--on", "t4", "-o", self.folder / "run", "--", *self.program(1 << 30, 20 << 30))
+        self.assertEqual(answer.stdout, "status 2\n")
+        self.assertIn("DOES NOT FIT", answer.stderr)
+        self.assertIn("simulated on t4", answer.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["cli_test", *sys.argv[1:]])
