@@ -89,11 +89,14 @@ Io GraphBlock::go_live() {
   }
   if (!live) count(block_list().totals[device].used, block_list().totals[device].used_high, static_cast<int64_t>(bytes));
   live = true;
+  self = shared_from_this();
   return Io::Ok;
 }
 
 void GraphBlock::die() {
+  std::shared_ptr<GraphBlock> last;  // perhaps the last holder: it goes after the lock
   std::lock_guard guard(lock);
+  last = std::move(self);
   if (live) count(block_list().totals[device].used, block_list().totals[device].used_high, -static_cast<int64_t>(bytes));
   live = false;
 }

@@ -21,14 +21,16 @@ class Graph;
 enum class NodeType { Kernel = 0, Memcpy = 1, Memset = 2, Host = 3, Graph = 4, Empty = 5, WaitEvent = 6, EventRecord = 7,
                       SemaphoreSignal = 8, SemaphoreWait = 9, MemAlloc = 10, MemFree = 11, BatchMemOp = 12 };
 
-/// Memory of an allocation node.
-struct GraphBlock {
+/// Memory of an allocation node. Live memory outlives its graph: "graph destruction does not automatically free any live
+/// graph-allocated memory"; it ends with a free node or a free call.
+struct GraphBlock : std::enable_shared_from_this<GraphBlock> {
   uint64_t address = 0;
   uint64_t bytes = 0;
   int device = 0;
   std::mutex lock;
   bool live = false;      // between its allocation node and its free
   PhysicalRef physical;   // stays with the graph's pool until trimmed
+  std::shared_ptr<GraphBlock> self;  // while live
   ~GraphBlock();
   Io go_live();
   void die();

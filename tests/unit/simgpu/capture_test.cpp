@@ -208,6 +208,27 @@ TEST_F(CaptureRules, AnAllocationNodeHasItsAddressAtOnceAndItsBytesAtLaunch) {
   ASSERT_CU(cuGraphDestroy(graph));
 }
 
+TEST_F(CaptureRules, LiveGraphMemoryOutlivesItsGraph) {
+  const CUstream s = stream();
+  const size_t before = free_bytes();
+  CUdeviceptr block = 0;
+  begin(s);
+  ASSERT_CU(cuMemAllocAsync(&block, kGranuleBytes, s));
+  ASSERT_CU(cuMemsetD8Async(block, 'l', 100, s));
+  const CUgraph graph = end(s);
+  CUgraphExec exec = nullptr;
+  ASSERT_CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+  ASSERT_CU(cuGraphLaunch(exec, s));
+  ASSERT_CU(cuStreamSynchronize(s));
+
+  ASSERT_CU(cuGraphExecDestroy(exec));
+  ASSERT_CU(cuGraphDestroy(graph));
+  EXPECT_EQ(read(block, 100), filled(100, 'l'));
+  ASSERT_CU(cuMemFreeAsync(block, s));
+  ASSERT_CU(cuStreamSynchronize(s));
+  EXPECT_EQ(free_bytes(), before);
+}
+
 TEST_F(CaptureRules, GraphsCanBeBuiltByHandAndCloned) {
   const CUdeviceptr block = allocate(4096);
   CUgraph graph = nullptr, copy = nullptr, parent = nullptr;
