@@ -9,6 +9,7 @@ Prints what PyTorch itself says about its memory after every step, and its own s
 printed depends on the script and the device only, not on what the kernels computed.
 """
 import argparse
+import gc
 import json
 import math
 
@@ -110,17 +111,22 @@ def parse():
     return parser.parse_args()
 
 
-def main():
-    arguments = parse()
-    torch.manual_seed(0)
-    device = torch.device("cuda", 0)
-    print(f"device {torch.cuda.get_device_name(device)}")
+def run(arguments, device):
     model = GPT(arguments.vocabulary, arguments.length, arguments.layers, arguments.width, arguments.heads).to(device)
     print(f"parameters {sum(p.numel() for p in model.parameters())}")
     report("model")
     train(model, arguments, device)
     if arguments.oom:
         run_out_of_memory(device)
+
+
+def main():
+    arguments = parse()
+    torch.manual_seed(0)
+    device = torch.device("cuda", 0)
+    print(f"device {torch.cuda.get_device_name(device)}")
+    run(arguments, device)
+    gc.collect()  # so that the statistics count every free of a tensor, not only those until here
     print("statistics " + json.dumps(statistics()))
 
 
