@@ -262,7 +262,7 @@ void ChunkFile::release_tail(std::byte* chunk, std::uint64_t file_offset) {
     fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(file_offset + used), static_cast<off_t>(kChunkBytes - used));
 }
 
-void ChunkFile::sweep() {
+void ChunkFile::sweep(std::size_t releases) {
   const std::uint32_t pid = process::pid();
   std::size_t kept = 0;
   for (std::size_t e = 0; e < extent_count_; ++e) {
@@ -273,7 +273,10 @@ void ChunkFile::sweep() {
       const ChunkState state = state_of(chunk);
       if (state == ChunkState::Open && thread_is_gone(pid, chunk->thread)) {
         std::atomic_ref<ChunkState>(chunk->state).store(ChunkState::Closed, std::memory_order_release);
-        release_tail(extent.base + i * kChunkBytes, extent.offset + i * kChunkBytes);
+        if (releases != 0) {
+          release_tail(extent.base + i * kChunkBytes, extent.offset + i * kChunkBytes);
+          --releases;
+        }
         ++closed;
       } else if (state == ChunkState::Closed) {
         ++closed;

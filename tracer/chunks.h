@@ -63,8 +63,9 @@ class ChunkFile {
   /// Adds extents until `chunks` are in stock or the file cannot grow; returns how many were added.
   std::size_t fill_stock(std::size_t chunks);
   std::size_t stock_size() const { return stock_.size(); }
-  /// Closes the chunks of threads that are gone, unmaps extents that nobody writes any more.
-  void sweep();
+  /// Closes the chunks of threads that are gone, unmaps extents that nobody writes any more, and gives the unused ends of up
+  /// to `releases` chunks back to the disk (milliseconds each on a busy one; the stock must not wait for it).
+  void sweep(std::size_t releases = ~std::size_t{0});
   /// Orderly end: takes the stock back and cuts it off the file's tail. Chunks in use stay mapped: a thread may be inside.
   void close();
 

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include <atomic>
+#include <chrono>
 #include <random>
 #include <thread>
 
@@ -418,6 +419,67 @@ TEST_F(RecorderTest, AccountsNothingInsideItsOwnWork) {
   const HookScope inner;
   EXPECT_EQ(recorder().capture_site(inner, 0).id, 0u);
   EXPECT_EQ(recorder().define_name(inner, "x", 1), 0u);
+}
+
+// Chunks and extents of the trace file that are mapped now.
+std::size_t mapped_pieces(const std::string& file) {
+  std::ifstream maps("/proc/self/maps");
+  std::size_t count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find(file) != std::string::npos;
+  return count;
+}
+
+TEST_F(RecorderTest, LetsGoOfTheChunksOfThreadsThatCameAndWent) {
+  constexpr std::uint64_t kThreads = 1500;  // 94 MiB of chunks
+  start();
+  wait_for_stock();
+  for (std::uint64_t t = 0; t < kThreads; ++t) {
+    std::thread([t] { recorder().record(allocation(t * 512, t + 1)); }).join();
+    if (t % 100 == 0) std::this_thread::yield();
+  }
+
+  // The header, the stock, and what is not swept yet.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (mapped_pieces(folder_.only_file()) > 80 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  EXPECT_LE(mapped_pieces(folder_.only_file()), 80u);
+  const ReadTrace trace = stop_and_read();
+
+  EXPECT_TRUE(trace.problems.empty()) << trace.problems.front();
+  EXPECT_EQ(trace.event_count() + trace.lost(), kThreads);  // thousands of new threads a second may outrun the disk
+}
+
+TEST_F(RecorderTest, GoesOnWhenItsFolderIsRemoved) {
+  start();
+  recorder().record(allocation(512, 1));
+  std::filesystem::remove_all(folder_.path());
+  for (std::uint64_t i = 0; i < 100'000; ++i) recorder().record(allocation(i * 512, i + 1));
+  EXPECT_TRUE(recorder().is_recording());
+}
+
+// Options are read once a process, so this one runs in a process of its own.
+TEST(RecorderInAProcessOfItsOwn, FillsItsFile) {
+  const char* const folder = std::getenv("CUHEAP_TEST_FOLDER");
+  if (folder == nullptr) GTEST_SKIP() << "a part of RecorderTest.StopsAtTheSizeItMayHave";
+  ASSERT_TRUE(recorder().start({folder, false, nullptr}));
+  for (std::uint64_t i = 0; i < 1'000'000; ++i) recorder().record(allocation(i * 4096, i + 1));
+  EXPECT_FALSE(recorder().is_recording());
+}
+
+TEST_F(RecorderTest, StopsAtTheSizeItMayHave) {
+  const std::string command = "CUHEAP_TEST_FOLDER=" + folder_.path() + " CUHEAP_MAX_SIZE=3MiB " + std::filesystem::read_symlink("/proc/self/exe").string() +
+                              " --gtest_filter=RecorderInAProcessOfItsOwn.* --gtest_brief=1 2>&1 >/dev/null";
+  std::FILE* const child = popen(command.c_str(), "r");
+  char said[1024] = {};
+  const std::size_t size = fread(said, 1, sizeof(said) - 1, child);
+  EXPECT_EQ(pclose(child), 0);
+
+  EXPECT_NE(std::string(said, size).find("has reached CUHEAP_MAX_SIZE (3 MiB)"), std::string::npos) << said;
+  const ReadTrace trace = test::read_trace(folder_.only_file());
+  EXPECT_TRUE(trace.problems.empty()) << trace.problems.front();
+  EXPECT_LE(std::filesystem::file_size(folder_.only_file()), std::uint64_t{3} << 20);
+  EXPECT_GT(trace.header.lost_events[static_cast<int>(LossReason::WriteFailed)], 0u);
+  EXPECT_EQ(trace.event_count() + trace.lost(), 1'000'000u);
+  EXPECT_EQ(trace.meta.at("option.CUHEAP_MAX_SIZE"), "3145728");
 }
 
 }  // namespace
