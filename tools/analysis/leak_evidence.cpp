@@ -440,6 +440,7 @@ LeakEvidenceSet collect_leak_evidence(const Trace& trace, const Selection& selec
   Scan scan(trace);
   scan.run();
   set.floor = selection.floor;
+  if (set.floor == Floor::None && selection.device == kHostDevice) set.floor = Floor::Allocation;
   for (const Floor floor : {Floor::Framework, Floor::Allocation, Floor::Physical}) {
     if (set.floor == Floor::None && scan.seen[index_of(floor)]) set.floor = floor;
   }

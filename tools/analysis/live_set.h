@@ -116,8 +116,9 @@ class LiveSet {
   const std::vector<DeviceState>& devices() const { return devices_; }      // host first, then ordinals; see seen
   const DeviceState* device(std::int16_t device) const;
   bool saw(Floor floor) const { return floors_seen_[index_of(floor)]; }     // on a real device
-  /// The floor closest to the program that was seen on a device.
+  /// The floor closest to the program that was seen on a device; of the host: the allocation floor.
   Floor top_floor() const;
+  Floor top_floor(std::int16_t device) const { return device == kHostDevice ? Floor::Allocation : top_floor(); }
 
   const Block* find(std::uint16_t process, Floor floor, Family family, std::uint64_t address) const;
   std::vector<MappedRange> mapped() const;  // by process and address

@@ -130,9 +130,7 @@ class Collector : public LiveSetObserver {
     if (const DeviceState* row = set.device(r.device)) r.state = *row;
     r.device_total = r.state.driver_total;
     for (const TraceDevice& d : trace_.devices) if (d.ordinal == r.device && d.total_bytes != 0) r.device_total = d.total_bytes;
-    Selection selection{set.top_floor(), r.device};
-    if (r.device == kHostDevice) selection.floor = Floor::Allocation;
-    r.top_sites = sites_of(set, selection);
+    r.top_sites = sites_of(set, {set.top_floor(r.device), r.device});
     r.top_sites.at = r.at;
     if (r.top_sites.sites.size() > options_.top_sites) r.top_sites.sites.resize(options_.top_sites);
     if (e.floor != Floor::Framework) open_.push_back(reports_.size());

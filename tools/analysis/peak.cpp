@@ -31,7 +31,7 @@ class SiteSums {
 };
 
 Selection with_floor(Selection selection, const LiveSet& set) {
-  if (selection.floor == Floor::None) selection.floor = set.top_floor();
+  if (selection.floor == Floor::None) selection.floor = set.top_floor(selection.device.value_or(0));
   return selection;
 }
 

@@ -220,6 +220,25 @@ TEST(Leaks, FreesInALongIdleEndCount) {
   for (const LeakVerdict& v : leaks(b.build()).verdicts) EXPECT_NE(v.verdict, Verdict::Leak) << v.reason;
 }
 
+TEST(Leaks, PinnedHostMemoryIsJudgedIfChosen) {
+  TraceBuilder b;
+  const SiteId site = b.site({"main", "stage"});
+  for (std::uint64_t i = 1; i <= 3000; ++i) {
+    b.tensor(i << 20, 512);
+    b.tensor_free(i << 20);
+    b.allocate(Floor::Allocation, Family::Pinned, i << 20, 4096, site);
+    if (i % 10 != 0) b.free(Floor::Allocation, Family::Pinned, i << 20);
+  }
+  LeakOptions host;
+  host.selection.device = kHostDevice;
+  const LeakReport report = leaks(b.build(), host);
+  ASSERT_EQ(report.verdicts.size(), 1u);
+  EXPECT_EQ(report.verdicts[0].verdict, Verdict::Leak);
+  EXPECT_EQ(report.verdicts[0].site, site);
+  EXPECT_FALSE(report.verdicts[0].oom_in_seconds.has_value());
+  EXPECT_TRUE(leaks(b.build()).verdicts.empty());
+}
+
 TEST(Leaks, LeakInOneSizeIsNotHiddenByTrafficOfOthers) {
   TraceBuilder b;
   const SiteId site = b.site({"main", "alloc"});

@@ -84,6 +84,19 @@ TEST(Peak, DevicesAreChosen) {
   EXPECT_EQ(live_at(b.build(), When{}).total, 110u);
 }
 
+TEST(Peak, HostMemoryIsShownWhenTheHostIsChosen) {
+  TraceBuilder b;
+  b.tensor(0x5000, 7);
+  b.allocate(Floor::Allocation, Family::Pinned, 0x1000, 100);
+  b.free(Floor::Allocation, Family::Pinned, 0x1000);
+  b.allocate(Floor::Allocation, Family::Pinned, 0x2000, 40);
+  Selection host;
+  host.device = kHostDevice;
+  EXPECT_EQ(live_at(b.build(), When{}, host).total, 100u);
+  EXPECT_EQ(live_at(b.build(), When{When::Kind::End, 0, Floor::None}, host).total, 40u);
+  EXPECT_EQ(live_at(b.build(), When{}).total, 7u);
+}
+
 TEST(Peak, WindowKeepsWhatItAllocatedAndStillLives) {
   TraceBuilder b;
   b.at(0).cuda_malloc(0x1000, 1);
