@@ -66,16 +66,27 @@ DriverRange driver_range() { return is_driver_found() ? found_range : DriverRang
 
 bool is_driver_simulated() { return is_driver_found() && found_simulated; }
 
-bool find_driver() {
-  if (is_driver_found()) return true;
-  LoadedObject library;
-  if (!find_object(kDriverSoname, &library)) return false;
+static void fill_table(const LoadedObject& library) {
   for (const DriverSlot& slot : kDriverSlots) {
     if (void* const function = library.find(slot.name)) __atomic_store_n(slot_pointer(slot), function, __ATOMIC_RELEASE);
   }
   found_range = {library.begin, library.end};
   found_simulated = library.find("simgpu_version") != nullptr;
   __atomic_store_n(&found, true, __ATOMIC_RELEASE);
+}
+
+bool find_driver() {
+  if (is_driver_found()) return true;
+  LoadedObject library;
+  if (!find_object(kDriverSoname, &library)) return false;
+  fill_table(library);
+  return true;
+}
+
+bool find_driver_again() {
+  LoadedObject library;
+  if (!find_object(kDriverSoname, &library)) return false;
+  if (!is_driver_found() || library.begin != found_range.begin) fill_table(library);
   return true;
 }
 

@@ -43,6 +43,9 @@ bool has(F* function) {
 /// Finds the loaded libcuda.so.1 and fills the table, if that has not been done. False: no libcuda is loaded. Takes no
 /// lock; several threads may do it at once.
 bool find_driver();
+/// Finds it again if the one that was found has been unloaded meanwhile: a program without a device looks, closes, and
+/// looks again. Not once CUDA is initialised: from then on the library stays (lifecycle.cpp).
+bool find_driver_again();
 bool is_driver_found();
 
 /// Where the found libcuda is mapped; empty if none.

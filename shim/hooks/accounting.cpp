@@ -26,6 +26,18 @@ void died(const Block& block) { count_live(Floor::Allocation, block.device, -sta
 bool is_physical(Family family) { return family == Family::Handle || family == Family::HostHandle; }
 Floor floor_of(Family family) { return is_physical(family) ? Floor::Physical : Floor::Allocation; }
 
+void record_memory_info(const Caller& caller, std::size_t free, std::size_t total) {
+  Event event;
+  event.kind = EventKind::MemoryInfo;
+  event.floor = Floor::Physical;
+  event.device = static_cast<std::int16_t>(caller.device);
+  event.size = free;
+  event.extra0 = total;
+  event.context = caller.context;
+  event.phase = current_phase();
+  recorder().record(event);
+}
+
 /// The driver ends these with their context; pools, graphs and handles outlive it.
 bool ends_with_context(Family family) {
   return family != Family::AsyncPool && family != Family::Graph && !is_physical(family);
@@ -64,6 +76,22 @@ Block block_of(const PendingAllocation& pending, std::uint64_t address, std::uin
   if ((event_flags & kEventPooled) != 0) block.flags |= kBlockPooled;
   if (caller.capture.open) block.flags |= kBlockCapture;
   return block;
+}
+
+// Free memory of a device, asked at most so often, where memory has just changed hands and the driver was called anyway:
+// what no hook sees (contexts, modules, other processes) shows between two samples.
+constexpr std::uint64_t kSampleEveryNs = 100'000'000;
+constinit std::atomic<std::uint64_t> next_sample_ns[kDevices];
+
+void sample_memory_info(const Caller& caller) {
+  if (caller.device < 0 || static_cast<std::size_t>(caller.device) >= kDevices || caller.capture.open) return;
+  std::atomic<std::uint64_t>& next = next_sample_ns[caller.device];
+  const std::uint64_t now = now_ns();
+  std::uint64_t due = next.load(std::memory_order_relaxed);
+  if (now < due || !next.compare_exchange_strong(due, now + kSampleEveryNs, std::memory_order_relaxed)) return;
+  std::size_t free = 0, total = 0;
+  if (process::is_exiting() || driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return;
+  record_memory_info(caller, free, total);
 }
 
 /// The driver says this of everything once the process is on its way out: the memory is gone.
@@ -134,6 +162,7 @@ void after_allocation(const PendingAllocation& pending, CUresult result, std::ui
   count_live(Floor::Allocation, block.device, static_cast<std::int64_t>(block.size));
   if (pending.request.caller.capture.open) event_flags |= kEventCapturing;
   record_block(scope, EventKind::Allocate, floor_of(pending.family), block, pending.stream, pending.request.site, event_flags);
+  if ((event_flags & kEventPooled) == 0) sample_memory_info(pending.request.caller);
 }
 
 PendingFree before_free(BlockTable& table, std::uint64_t address, CUstream stream) {
@@ -195,15 +224,7 @@ void note_memory_info(const Caller& caller, CUresult result, const std::size_t* 
   if (!scope) return;
   // The trace holds the driver's number; the host got that and what our pool could hand out.
   const std::uint64_t idle = allocator().idle_bytes(caller.device);
-  Event event;
-  event.kind = EventKind::MemoryInfo;
-  event.floor = Floor::Physical;
-  event.device = static_cast<std::int16_t>(caller.device);
-  event.size = *free > idle ? *free - idle : 0;
-  event.extra0 = *total;
-  event.context = caller.context;
-  event.phase = current_phase();
-  recorder().record(event);
+  record_memory_info(caller, *free > idle ? *free - idle : 0, *total);
 }
 
 void note(EventKind kind, Floor floor, std::uint64_t address, std::uint64_t size, std::uint64_t extra0, std::uint64_t extra1,

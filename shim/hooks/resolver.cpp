@@ -6,6 +6,7 @@
 
 #include "shim/driver/elf_symbols.h"
 #include "shim/hooks/entry_points.h"
+#include "shim/lifecycle.h"
 
 namespace cuheap {
 namespace {
@@ -50,7 +51,9 @@ void* look_up_hooked(void* handle, const char* name) {
   if (real == nullptr || entry == nullptr) return real;
   const bool have_driver = find_driver();
   if (real == entry->hook) return have_driver ? real : not_there(name);
-  return have_driver && driver_function(entry->slot) == real ? entry->hook : real;
+  if (!have_driver) return real;
+  if (driver_function(entry->slot) != real && !is_armed()) find_driver_again();
+  return driver_function(entry->slot) == real ? entry->hook : real;
 }
 
 }  // namespace cuheap

@@ -1,6 +1,8 @@
 // What the tiny hosts leave in their traces.
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "tests/e2e/host.h"
 
 namespace cuheap::testing {
@@ -98,6 +100,21 @@ TEST(Preload, SeesEveryWayToReachTheDriver) {
   for (std::uint64_t size : {20010, 20011, 20012, 20013, 20015, 20016}) expect_lived(host, size, Family::Device);
   expect_lived(host, 20014, Family::AsyncPool);
   EXPECT_EQ(host.allocation(20014).stream, 2u);  // the thread's own default stream
+}
+
+// NVIDIA's own runtime asks for some 440 functions at its first call, for both meanings of stream 0.
+TEST(Preload, IsWhatTheRealRuntimeFinds) {
+  if (!std::filesystem::exists(CUHEAP_REAL_RUNTIME)) GTEST_SKIP() << "no " CUHEAP_REAL_RUNTIME;
+  const std::string line = "real_runtime " CUHEAP_REAL_RUNTIME;
+  const RunResult bare = run_program({.command = host_command(line), .environment = bare_environment(line)});
+  Host host(line);
+
+  ASSERT_EQ(bare.exit_code, 0) << bare.output << bare.errors;
+  ASSERT_EQ(host.result.exit_code, 0) << host.result.output << host.result.errors;
+  EXPECT_NE(host.result.output.find("\ndriver functions 0\n"), std::string::npos) << host.result.output;
+  const auto number = [](const std::string& text, const char* label) { return std::atoi(text.c_str() + text.find(label) + std::strlen(label)); };
+  EXPECT_GT(number(bare.output, "driver functions "), 50) << bare.output;
+  EXPECT_EQ(number(host.result.output, "hooks "), number(bare.output, "driver functions "));
 }
 
 TEST(Preload, LeavesNoFileWithoutCuda) {
@@ -201,13 +218,16 @@ TEST(Preload, RecordsWhatTheDriverRefused) {
   EXPECT_EQ(host.events(EventKind::FreeFailed).size(), 4u);      // inner, double, foreign, host
 }
 
-TEST(Preload, SamplesMemoryInfoWhereTheHostAsks) {
+TEST(Preload, SamplesMemoryInfo) {
   Host host("memory_info");
 
+  // Three times the host asked with both out-parameters; once we asked, at the first allocation.
   const std::vector<Event> samples = host.events(EventKind::MemoryInfo);
-  ASSERT_EQ(samples.size(), 3u);
+  ASSERT_EQ(samples.size(), 4u);
   EXPECT_EQ(samples[0].extra0, std::uint64_t{8} << 30);
   EXPECT_EQ(samples[0].size - samples[1].size, std::uint64_t{64} << 20);
+  EXPECT_EQ(samples[1].size, samples[2].size);
+  EXPECT_EQ(samples[0].size, samples[3].size);
 }
 
 TEST(Preload, TellsGraphMemoryFromMemory) {
