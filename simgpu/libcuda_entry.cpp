@@ -183,9 +183,20 @@ SIMGPU_API CUresult cuInit(unsigned int flags) {
 
 // Contexts and streams of the calling thread --------------------------------------------------------------------------
 
+// A static destructor of the program may call after the main thread's thread_locals have ended (tests/programs/exits.cpp),
+// so that thread's stack is never destroyed; other threads end theirs.
 std::vector<ContextRef>& context_stack() {
-  thread_local std::vector<ContextRef> stack;
-  return stack;
+  thread_local std::vector<ContextRef>* stack = nullptr;
+  if (stack == nullptr) {
+    stack = new std::vector<ContextRef>;
+    thread_local struct EndsWithThread {
+      std::vector<ContextRef>* owned;
+      ~EndsWithThread() {
+        if (gettid() != getpid()) delete owned;
+      }
+    } end{stack};
+  }
+  return *stack;
 }
 
 ContextRef current_context_or_null() {
