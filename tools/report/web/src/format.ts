@@ -1,5 +1,8 @@
 // Numbers as people read them: binary units with three significant digits, durations in words.
 
+/// Between a number and its unit: no line may break there.
+const kTie = '\u00a0';
+
 const kUnits = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
 export function significant(value: number, digits = 3): string {
@@ -17,7 +20,7 @@ export function bytes(value: number): string {
     size /= 1024;
     unit += 1;
   }
-  return `${sign}${unit === 0 ? String(Math.round(size)) : significant(size)} ${kUnits[unit]}`;
+  return `${sign}${unit === 0 ? String(Math.round(size)) : significant(size)}${kTie}${kUnits[unit]}`;
 }
 
 export function signedBytes(value: number): string {
@@ -35,40 +38,37 @@ export function count(value: number): string {
 }
 
 export function percent(part: number, whole: number): string {
-  if (whole <= 0) return '0 %';
+  if (whole <= 0) return `0${kTie}%`;
   const share = (100 * part) / whole;
-  if (share > 0 && share < 0.1) return '< 0.1 %';
-  return `${share >= 10 || share === 0 ? Math.round(share) : share.toFixed(1)} %`;
+  if (share > 0 && share < 0.1) return `<${kTie}0.1${kTie}%`;
+  return `${share >= 10 || share === 0 ? Math.round(share) : share.toFixed(1)}${kTie}%`;
 }
 
 /// The two largest units that are not zero.
 export function duration(seconds: number): string {
   const size = Math.abs(seconds);
   const sign = seconds < 0 ? '−' : '';
-  if (size === 0) return '0 s';
-  if (size < 1e-6) return `${sign}${significant(size * 1e9)} ns`;
-  if (size < 1e-3) return `${sign}${significant(size * 1e6)} µs`;
-  if (size < 1) return `${sign}${significant(size * 1e3)} ms`;
-  if (size < 60) return `${sign}${significant(size)} s`;
+  if (size === 0) return `0${kTie}s`;
+  if (size < 1e-6) return `${sign}${significant(size * 1e9)}${kTie}ns`;
+  if (size < 1e-3) return `${sign}${significant(size * 1e6)}${kTie}µs`;
+  if (size < 1) return `${sign}${significant(size * 1e3)}${kTie}ms`;
+  if (size < 60) return `${sign}${significant(size)}${kTie}s`;
   const parts: [number, string][] = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
   const first = parts.findIndex(([unit]) => size >= unit);
   const [major, majorName] = parts[first]!;
   const next = parts[first + 1]!;
-  let whole = Math.floor(size / major);
-  let rest = Math.round((size - whole * major) / next[0]);
-  if (rest * next[0] >= major) {
-    whole += 1;
-    rest = 0;
-  }
-  return `${sign}${whole} ${majorName}${rest > 0 ? ` ${rest} ${next[1]}` : ''}`;
+  const whole = Math.floor(size / major);
+  const rest = Math.round((size - whole * major) / next[0]);
+  if (rest * next[0] >= major) return `${sign}${duration((whole + 1) * major)}`;
+  return `${sign}${whole}${kTie}${majorName}${rest > 0 ? `${kTie}${rest}${kTie}${next[1]}` : ''}`;
 }
 
 /// Offset from the start, as fine as the span in view needs.
 export function offset(ns: number, spanNs: number): string {
   const seconds = ns / 1e9;
   const span = spanNs / 1e9;
-  if (span < 1) return `+${(seconds).toFixed(span < 0.001 ? 7 : span < 0.05 ? 5 : 4)} s`;
-  if (span < 120 && seconds < 120) return `+${seconds.toFixed(span < 10 ? 3 : 1)} s`;
+  if (span < 1) return `+${(seconds).toFixed(span < 0.001 ? 7 : span < 0.05 ? 5 : 4)}${kTie}s`;
+  if (span < 120 && seconds < 120) return `+${seconds.toFixed(span < 10 ? 3 : 1)}${kTie}s`;
   const h = Math.floor(seconds / 3600);
   const m = Math.floor((seconds % 3600) / 60);
   const s = seconds % 60;

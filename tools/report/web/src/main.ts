@@ -24,6 +24,7 @@ async function start(): Promise<void> {
   const first = top >= 0 ? top : 0;
   if (head.tracks.length === 0) {
     append(page, emptyVerdict(), about(head));
+    document.documentElement.dataset.ready = 'true';
     return;
   }
   const view = new View(report, await report.times(), await report.track(first));

@@ -125,5 +125,8 @@ export function shortFunction(name: string): string {
       break;
     } else if (depth === 0) short += c;
   }
-  return text.includes('\u0001') ? name.split('(')[0]! || name : short || name;
+  if (text.includes('\u0001')) return name.split('(')[0]! || name;
+  // Templates are printed with their return type.
+  if (!short.startsWith('operator')) short = short.slice(short.lastIndexOf(' ') + 1);
+  return short || name;
 }

@@ -1,26 +1,23 @@
 // Report: the data of the page, unpacked when asked for, and kept.
 import { unpack, type Section } from './columns';
 import type { FloorName, Head, TrackHead } from './head';
-import { Pyramid, upperBound } from './maths/pyramid';
+import { Level } from './maths/level';
+import { upperBound } from './maths/pyramid';
 import { Sites } from './maths/sites';
 import { Names } from './names';
 
 export class Track {
-  readonly live: Float64Array;
-  readonly held: Float64Array;
-  readonly livePyramid: Pyramid;
-  readonly heldPyramid: Pyramid;
+  readonly level: Level;   // of live bytes
+  readonly held: Level;
 
   constructor(readonly number: number, readonly head: TrackHead, section: Section) {
-    this.live = section.column('last');
-    this.held = section.column('held_last');
-    this.livePyramid = extremes(this.live, section.column('above'), section.column('below'));
-    this.heldPyramid = extremes(this.held, section.column('held_above'), section.column('held_below'));
+    this.level = new Level(section.column('last'), section.column('above'), section.column('below'));
+    this.held = new Level(section.column('held_last'), section.column('held_above'), section.column('held_below'));
   }
-}
 
-function extremes(last: Float64Array, above: Float64Array, below: Float64Array): Pyramid {
-  return new Pyramid(last.map((value, i) => value + above[i]!), last.map((value, i) => value - below[i]!));
+  get live(): Float64Array {
+    return this.level.last;
+  }
 }
 
 export interface DriverSamples {

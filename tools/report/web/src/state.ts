@@ -41,7 +41,7 @@ export class View {
     this.window = window;
     if (window) {
       const [from, to] = this.windowMoments()!;
-      this.moment = this.current.livePyramid.argmax(from, to + 1);
+      this.moment = this.current.level.argmax(from, to);
     } else if (this.mode !== 'live') this.mode = 'live';
     this.changed();
   }

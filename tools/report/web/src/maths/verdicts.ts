@@ -52,7 +52,7 @@ function oomCards(head: Head, name: (node: number) => string): Card[] {
   const advice = first.advice[0] ? ` ${upperFirst(first.advice[0])}.`.replace('..', '.') : '';
   return [{ kind: 'oom', label: `Out of memory${more}`, number: bytes(first.request), bad: true, proof: 'ooms', moment: first.moment,
     track: trackOf(head, first.device, first.floor),
-    sentence: `asked for${by} with ${bytes(first.live)} live and ${bytes(first.held)} held${first.device_total > 0 ? ` of ${bytes(first.device_total)}` : ''}: ${first.class.replaceAll('_', ' ')}.${advice}` }];
+    sentence: `asked for${by}${by ? ',' : ''} with ${bytes(first.live)} live and ${bytes(first.held)} held${first.device_total > 0 ? ` of ${bytes(first.device_total)}` : ''}: ${first.class.replaceAll('_', ' ')}.${advice}` }];
 }
 
 /// "38 KiB per request", else per second, minute or hour, whichever reads best.
@@ -73,7 +73,8 @@ function rateParts(leak: Leak, left: string): { number: string; unit?: string } 
 
 export function oomText(leak: Leak): string {
   if (leak.oom_in_seconds === undefined) return '';
-  const interval = leak.oom_interval ? ` (${duration(leak.oom_interval[0])} – ${duration(leak.oom_interval[1])})` : '';
+  const [low, high] = leak.oom_interval?.map(duration) ?? [];
+  const interval = low && low !== high ? ` (${low} – ${high})` : '';
   return `full in ${duration(leak.oom_in_seconds)}${interval}`;
 }
 

@@ -73,7 +73,7 @@ export class Verdicts {
     if (card.track === undefined) return;
     const track: Track = await report.track(card.track);
     let values = track.live;
-    let high = (from: number, to: number) => track.livePyramid.max(from, to);
+    let high = (from: number, to: number) => track.level.max(from, to);
     if (card.leak !== undefined) {
       // The leaking site's own bytes, not the whole floor in which they drown.
       const sites = await report.sites(card.track);
@@ -81,9 +81,9 @@ export class Verdicts {
       if (site < 0) return;
       values = new Float64Array(times.length);
       sites.addTo(values, site);
-      high = (from, to) => values.subarray(from, to).reduce((most, value) => Math.max(most, value), 0);
+      high = (from, to) => values.subarray(from, to + 1).reduce((most, value) => Math.max(most, value), 0);
     }
-    const whole = high(0, values.length);
+    const whole = high(0, values.length - 1);
     const canvas = new Canvas('spark', '', (context, { width, height }) => {
       const colours = palette();
       const colour = card.bad ? colours.bad : colours.accent;
@@ -95,7 +95,7 @@ export class Verdicts {
       for (let x = 0; x < width; x += 1) {
         const from = moment;
         while (moment + 1 < times.length && times[moment + 1]! <= ((x + 1) / width) * end) moment += 1;
-        y = height - 1 - (high(from, moment + 1) / Math.max(1, whole)) * (height - 4);
+        y = height - 1 - (high(from, moment) / Math.max(1, whole)) * (height - 4);
         context.lineTo(x, y);
       }
       context.lineTo(width, y);

@@ -4,6 +4,7 @@ import { Canvas, choice, el, section, Tooltip } from '../dom';
 import { bytes, count, exactBytes, percent } from '../format';
 import { kFloorTitles, type FloorSpace, type Space } from '../head';
 import type { Groups } from '../maths/groups';
+import { arrange, type Piece } from '../maths/arrange';
 import { blocksWithin, holesOf, joined, segmentsOf, type Segment } from '../maths/space';
 import type { Names } from '../names';
 import type { View } from '../state';
@@ -11,44 +12,8 @@ import { swatch } from './timeline';
 
 const kRow = 16;
 const kGap = 4;
-const kGapX = 3;
-const kWantedRows = 28;
 const kGranule = 2 * 2 ** 20;
 const kFloorNumbers = { physical: 1, allocation: 2, framework: 3 } as const;
-
-/// A stretch of a segment on a row; long segments run over several.
-interface Piece {
-  segment: Segment;
-  row: number;
-  x: number;          // CSS pixels
-  offset: number;     // bytes into the segment
-  size: number;
-}
-
-/// Bytes per pixel so that the picture takes a screen at most, and where each segment lies.
-export function arrange(segments: Segment[], width: number): { pieces: Piece[]; rows: number; perPixel: number } {
-  const total = segments.reduce((sum, { size }) => sum + size, 0);
-  const gaps = segments.length * kGapX;
-  const perPixel = Math.max(1024, total / Math.max(width, kWantedRows * width - gaps));
-  const pieces: Piece[] = [];
-  let row = 0;
-  let x = 0;
-  for (const segment of segments) {
-    let offset = 0;
-    while (offset < segment.size) {
-      if (width - x < 2) {
-        row += 1;
-        x = 0;
-      }
-      const size = Math.min(segment.size - offset, (width - x) * perPixel);
-      pieces.push({ segment, row, x, offset, size });
-      offset += size;
-      x += size / perPixel;
-    }
-    x += kGapX;
-  }
-  return { pieces, rows: row + 1, perPixel };
-}
 
 export class AddressSpace {
   readonly element: HTMLElement;

@@ -144,7 +144,9 @@ export class Timeline {
 
   /// First and last moment that the column at x shows.
   private column(x: number): [number, number] {
-    return [momentAt(this.view.times, this.ns(x)), momentAt(this.view.times, this.ns(x + 1))];
+    // Before the first column lies nothing that holds: all moments at time 0 belong to it.
+    const from = this.ns(x) <= 0 ? 0 : momentAt(this.view.times, this.ns(x));
+    return [from, Math.max(from, momentAt(this.view.times, this.ns(x + 1)))];
   }
 
   /// Largest value of the y axis.
@@ -189,7 +191,7 @@ export class Timeline {
     const fullest = new Int32Array(columns);
     for (let x = 0; x < columns; x += 1) {
       const [from, to] = this.column(x);
-      fullest[x] = track.livePyramid.argmax(from, to + 1);
+      fullest[x] = track.level.argmax(from, to);
     }
     const below = new Float64Array(columns);
     const groups = this.groups?.list ?? [{ live: track.live, colour: '' }];
@@ -211,11 +213,11 @@ export class Timeline {
       context.fill();
       for (let x = 0; x < columns; x += 1) below[x]! += live[fullest[x]!]!;
     }
-    this.strokeColumns(context, colours.ink, 1.25, (from, to) => y(track.livePyramid.max(from, to)));
+    this.strokeColumns(context, colours.ink, 1.25, (from, to) => y(track.level.max(from, to)));
     context.setLineDash([1, 2]);
     this.strokeColumns(context, colours.ink, 1, (from, to) => {
-      const low = track.livePyramid.min(from, to);
-      return track.livePyramid.max(from, to) - low > 0.01 * track.head.peak ? y(low) : NaN;
+      const low = track.level.min(from, to);
+      return track.level.max(from, to) - low > 0.01 * track.head.peak ? y(low) : NaN;
     });
     context.setLineDash([]);
   }
@@ -227,7 +229,7 @@ export class Timeline {
     let open = false;
     for (let x = 0; x < this.base.width; x += 1) {
       const [from, to] = this.column(x);
-      const at = value(from, to + 1);
+      const at = value(from, to);
       if (Number.isNaN(at)) {
         open = false;
         continue;
@@ -243,7 +245,7 @@ export class Timeline {
 
   private drawLine(context: CanvasRenderingContext2D, colours: Palette, track: Track, y: (value: number) => number): void {
     context.setLineDash(kDashes[track.head.floor]);
-    this.strokeColumns(context, colours.muted, 1.5, (from, to) => y(track.livePyramid.max(from, to)));
+    this.strokeColumns(context, colours.muted, 1.5, (from, to) => y(track.level.max(from, to)));
     context.setLineDash([]);
   }
 
@@ -438,6 +440,8 @@ export class Timeline {
   }
 
   private redraw(): void {
+    const box = this.overlay.element.parentElement;
+    if (box) [box.dataset.from, box.dataset.to] = [String(Math.round(this.range[0])), String(Math.round(this.range[1]))];
     this.base.redraw();
     this.overlay.redraw();
   }
@@ -464,7 +468,7 @@ export class Timeline {
       if (to - from > 4) this.view.setWindow([Math.max(0, this.ns(from)), Math.min(this.duration, this.ns(to))]);
       else {
         const [first, last] = this.column(Math.floor(to));
-        this.view.setMoment(this.view.current.livePyramid.argmax(first, last + 1));
+        this.view.setMoment(this.view.current.level.argmax(first, last));
       }
     });
     canvas.addEventListener('pointercancel', () => { this.drag = null; this.overlay.redraw(); });
@@ -492,14 +496,14 @@ export class Timeline {
   private showTooltip(event: PointerEvent): void {
     if (this.hover === null) return;
     const [first, last] = this.column(Math.floor(this.hover));
-    const moment = this.view.current.livePyramid.argmax(first, last + 1);
+    const moment = this.view.current.level.argmax(first, last);
     const at = this.view.times[moment]!;
     const { head } = this.view.report;
     const phase = head.phases.filter(({ begin_ns, end_ns }) => begin_ns <= at && at < end_ns).map(({ name }) => name).join(' › ');
     const rows = (this.groups?.list ?? []).filter(({ live }) => live[moment]! > 0)
       .map(({ name, colour, live }) => el('li', {}, swatch(colour), el('span', { class: 'name' }, name), el('span', { class: 'number' }, bytes(live[moment]!))));
     this.tooltip.show(event,
-      el('strong', {}, `${bytes(this.view.current.livePyramid.max(first, last + 1))} at ${offset(at, this.range[1] - this.range[0])}`),
+      el('strong', {}, `${bytes(this.view.current.level.max(first, last))} at ${offset(at, this.range[1] - this.range[0])}`),
       el('div', { class: 'muted' }, [wallClock(head.start_wall_ms > 0 ? head.start_wall_ms + at / 1e6 : 0, true), phase].filter(Boolean).join(' · ')),
       el('ul', { class: 'legend small' }, ...rows));
   }

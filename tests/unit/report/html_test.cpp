@@ -1,0 +1,84 @@
+#include "tools/report/html.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/report/sample_trace.h"
+#include "tools/analysis/summary.h"
+
+namespace cuheap {
+namespace {
+
+std::string report_of(const Trace& trace) {
+  std::ostringstream out;
+  write_report(trace, out);
+  return out.str();
+}
+
+nlohmann::json head_of(const std::string& page) {
+  const std::string opening = "<script type=\"application/json\" id=\"cuheap-head\">";
+  const std::size_t from = page.find(opening) + opening.size();
+  return nlohmann::json::parse(page.substr(from, page.find("</script>", from) - from));
+}
+
+TEST(WriteReport, MakesOneFileThatAsksForNoOther) {
+  const std::string page = report_of(sample::serving_trace(2000));
+
+  EXPECT_NE(page.find("<script type=\"module\">"), std::string::npos);
+  EXPECT_EQ(page.find("<script src"), std::string::npos);
+  EXPECT_EQ(page.find("<link rel=\"stylesheet\""), std::string::npos);
+  EXPECT_EQ(page.find("https://"), std::string::npos);
+  EXPECT_EQ(page.find("<!--cuheap:data-->"), std::string::npos);
+}
+
+TEST(WriteReport, CannotBeEndedByACommandLine) {
+  // The sample's command line holds a closing script tag.
+  const std::string page = report_of(sample::serving_trace(2000));
+
+  EXPECT_EQ(page.find("</script><b>"), std::string::npos);
+  EXPECT_NE(head_of(page)["processes"][0]["meta"]["command"].get<std::string>().find("</script><b>"), std::string::npos);
+}
+
+TEST(WriteReport, StatesTheFiguresOfTheSummary) {
+  const Trace trace = sample::serving_trace(20000);
+  const Summary summary = summarize(trace);
+
+  const nlohmann::json head = head_of(report_of(trace));
+
+  ASSERT_FALSE(head["tracks"].empty());
+  for (const nlohmann::json& track : head["tracks"]) {
+    const auto device = std::find_if(summary.devices.begin(), summary.devices.end(),
+                                     [&](const DeviceSummary& row) { return row.state.device == track["device"]; });
+    ASSERT_NE(device, summary.devices.end());
+    for (const Floor floor : {Floor::Physical, Floor::Allocation, Floor::Framework}) {
+      if (floor_name(floor) != track["floor"]) continue;
+      const FloorState& state = device->state[floor];
+      EXPECT_EQ(track["peak"], state.peak_live);
+      EXPECT_EQ(track["end"], state.live);
+      EXPECT_EQ(track["held_peak"], state.peak_held);
+      EXPECT_EQ(track["allocations"], state.allocations);
+      EXPECT_EQ(track["frees"], state.frees);
+    }
+  }
+  EXPECT_EQ(head["events"], summary.events);
+}
+
+TEST(WriteReport, OfAnEmptyTraceIsAPage) {
+  const nlohmann::json head = head_of(report_of(sample::empty_trace()));
+
+  EXPECT_TRUE(head["tracks"].empty());
+  EXPECT_TRUE(head["spaces"].empty());
+}
+
+TEST(WriteReport, SurvivesAStringThatIsNoUtf8) {
+  Trace trace = sample::serving_trace(500);
+  trace.processes.front().meta["command"] = "\xff\xfe broken";
+
+  EXPECT_NO_THROW(head_of(report_of(trace)));
+}
+
+}  // namespace
+}  // namespace cuheap

@@ -1,0 +1,60 @@
+import { expect, test } from 'vitest';
+import type { Head, Leak } from '../src/head';
+import { rateText, verdictCards } from '../src/maths/verdicts';
+
+const kGiB = 2 ** 30;
+const plain = (text: string) => text.replaceAll('\u00a0', ' ');
+
+function head(changes: Partial<Head> = {}): Head {
+  return {
+    version: 1, cuheap: '0', trace: 't', ground: 'gpu', loss: { events: 0, reasons: [] }, start_wall_ms: 0, duration_ns: 1e9, events: 10, exact: true,
+    moments: 3, peak_moment: 1, top_floor: 'framework', sites_judged: 12, processes: [], devices: [{ device: 0, name: 'd', total: 24 * kGiB }],
+    tracks: [{ device: 0, floor: 'physical', peak: 10 * kGiB, peak_moment: 1, end: kGiB, held_peak: 10 * kGiB, held_end: kGiB, allocations: 1, frees: 1, sites: 1 }],
+    phases: [], marks: [], ooms: [], leaks: [], notes: [], spaces: [], sections: {}, ...changes,
+  };
+}
+
+function leak(changes: Partial<Leak> = {}): Leak {
+  return {
+    verdict: 'leak', device: 0, floor: 'framework', process: 0, node: 3, size_low: 1, size_high: 1, bytes_per_second: 38912, ci95: [1, 2], bytes_per_window: 38912,
+    windows: 10, window: 'request', live_bytes: 5, live_count: 1, births: 1, mature_births: 1, survivors: 1, residue_share: 1, group_births: [], group_survivors: [],
+    group_bytes: [], group_begin_ns: [], longest_life_seconds: 0, reason: '', survival: { births: [], alive: [] }, ...changes,
+  };
+}
+
+const cards = (of: Head) => verdictCards(of, (node) => `site ${node}`, (moment) => `moment ${moment}`);
+
+test('a clean run says so in one card, with its peak', () => {
+  const made = cards(head());
+  expect(made.map(({ kind }) => kind)).toEqual(['clean']);
+  expect(plain(made[0]!.number)).toBe('10.0 GiB');
+  expect(plain(made[0]!.sentence)).toContain('no leak among 12 sites');
+});
+
+test('a harmless verdict is no card', () => {
+  expect(cards(head({ leaks: [leak({ verdict: 'bounded' })] })).map(({ kind }) => kind)).toEqual(['clean']);
+});
+
+test('the worst comes first, and four are the most', () => {
+  const leaks = [leak(), leak({ node: 4 }), leak({ node: 5 }), leak({ node: 6 })];
+  const made = cards(head({ leaks }));
+  expect(made.map(({ kind }) => kind)).toEqual(['leak', 'leak', 'leak', 'peak']);
+  expect(plain(made[0]!.number)).toBe('38.0 KiB');
+  expect(made[0]!.unit).toBe('per request');
+});
+
+test('a leak card tells when the device is full', () => {
+  const [card] = cards(head({ leaks: [leak({ oom_in_seconds: 22200, oom_interval: [20400, 24600] })] }));
+  expect(plain(card!.sentence)).toContain('full in 6 h 10 min (5 h 40 min – 6 h 50 min)');
+});
+
+test('every card has a number', () => {
+  for (const card of cards(head({ leaks: [leak({ bytes_per_second: 0 })] }))) expect(card.number).toMatch(/\d/);
+  for (const card of cards(head({ tracks: [] }))) expect(card.number).toMatch(/\d/);
+});
+
+test('a rate reads in the unit that fits', () => {
+  expect(plain(rateText(leak({ window: '4,120 allocations' })))).toBe('38.0 KiB per second');
+  expect(plain(rateText(leak({ window: '', bytes_per_second: 100 })))).toBe('5.86 KiB per minute');
+  expect(plain(rateText(leak({ window: '', bytes_per_second: 1 })))).toBe('3.52 KiB per hour');
+});
