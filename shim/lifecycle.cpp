@@ -187,10 +187,34 @@ bool has_all_required() {
   return true;
 }
 
+/// Look-ups are substituted by address. A driver whose cuGetProcAddress gave other functions than it exports would let
+/// others past us: then nothing may be pooled, for its end would not be seen.
+bool is_look_up_consistent() {
+  struct Probe {
+    const char* name;
+    int version;
+    const void* expected;
+  };
+  const Probe probes[] = {{"cuMemAlloc", 3020, reinterpret_cast<const void*>(driver().cuMemAlloc_v2)},
+                          {"cuMemFree", 3020, reinterpret_cast<const void*>(driver().cuMemFree_v2)},
+                          {"cuMemGetInfo", 3020, reinterpret_cast<const void*>(driver().cuMemGetInfo_v2)},
+                          {"cuPointerGetAttribute", 4000, reinterpret_cast<const void*>(driver().cuPointerGetAttribute)}};
+  if (!has(driver().cuGetProcAddress_v2)) return true;  // before 12.0: libraries look up by dlsym
+  for (const Probe& probe : probes) {
+    void* found = nullptr;
+    CUdriverProcAddressQueryResult status{};
+    if (driver().cuGetProcAddress_v2(probe.name, &found, probe.version, 0, &status) == CUDA_SUCCESS && found == probe.expected) continue;
+    MessageLine().text("this driver hands out a ").text(probe.name).text(" of its own to libraries: their memory is not traced, and nothing is pooled").send();
+    return false;
+  }
+  return true;
+}
+
 DeviceAllocator& choose_allocator() {
   // Whose memory must step aside is seen on the stack: without stacks nobody is pooled unless the user insists.
   const bool blind = options().pool == PoolMode::Auto && options().stacks == Stacks::Off;
-  if (options().pool == PoolMode::Off || blind || !has_all_required()) return direct_allocator;
+  const bool seen = has_all_required() && is_look_up_consistent();
+  if (options().pool == PoolMode::Off || blind || !seen) return direct_allocator;
   return start_pool({.driver = &driver(),
                      .sink = &recorder(),
                      .is_forced = options().pool == PoolMode::On,

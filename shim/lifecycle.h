@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "shim/pool/allocator.h"
+#include "tracer/base/keep_errno.h"
 #include "tracer/base/process.h"
 #include "tracer/recorder.h"
 
@@ -20,6 +21,14 @@ inline bool is_recording() { return is_armed() && recorder().is_recording(); }
 
 /// Direct or pooled; chosen once, at arming, so that a hook has no branch.
 inline DeviceAllocator& allocator() { return *detail::chosen_allocator.load(std::memory_order_relaxed); }
+
+/// Tells the allocator what happened around it, if there is anybody to tell; the host's errno stays.
+template <typename Tell>
+void tell_allocator(Tell&& tell) {
+  if (!is_armed()) return;
+  const KeepErrno keep;
+  tell(allocator());
+}
 
 /// The real cuInit has succeeded. The first time it arms; called outside every scope and lock of ours.
 void driver_initialised();

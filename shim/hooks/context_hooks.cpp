@@ -19,7 +19,7 @@ bool is_primary_inactive(CUdevice device) {
 }
 
 void tell_stream_created(CUresult result, const CUstream* stream) {
-  if (result == CUDA_SUCCESS && is_armed()) allocator().stream_created(current_context().context, *stream);
+  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.stream_created(current_context().context, *stream); });
 }
 
 void before_stream_destroyed(CUstream stream) {
@@ -97,13 +97,13 @@ CUHEAP_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) {
 
 CUHEAP_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
   const CUresult result = driver().cuCtxEnablePeerAccess(peer, flags);
-  if (result == CUDA_SUCCESS && is_armed()) allocator().peer_enabled(current_context().context, number_of(peer));
+  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.peer_enabled(current_context().context, number_of(peer)); });
   return result;
 }
 
 CUHEAP_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer) {
   const CUresult result = driver().cuCtxDisablePeerAccess(peer);
-  if (result == CUDA_SUCCESS && is_armed()) allocator().peer_disabled(current_context().context, number_of(peer));
+  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.peer_disabled(current_context().context, number_of(peer)); });
   return result;
 }
 
@@ -136,14 +136,14 @@ CUHEAP_EXPORT CUresult cuStreamDestroy(CUstream stream) {
 }
 
 CUHEAP_EXPORT CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs* args) {
-  if (is_armed()) allocator().frozen(true);
+  tell_allocator([](DeviceAllocator& a) { a.frozen(true); });
   const CUresult result = driver().cuCheckpointProcessLock(pid, args);
-  if (result != CUDA_SUCCESS && is_armed()) allocator().frozen(false);
+  if (result != CUDA_SUCCESS) tell_allocator([](DeviceAllocator& a) { a.frozen(false); });
   return result;
 }
 
 CUHEAP_EXPORT CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs* args) {
   const CUresult result = driver().cuCheckpointProcessUnlock(pid, args);
-  if (result == CUDA_SUCCESS && is_armed()) allocator().frozen(false);
+  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.frozen(false); });
   return result;
 }

@@ -31,7 +31,7 @@ void after_end(CUresult result, CUstream stream, const CUgraph* graph) {
 }
 
 void after_instantiate(CUresult result, const CUgraphExec* exec, CUgraph graph) {
-  if (result == CUDA_SUCCESS && is_armed()) allocator().graph_instantiated(*exec, graph);
+  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.graph_instantiated(*exec, graph); });
 }
 
 std::size_t alloc_node_bytes(const CUgraphNodeParams* params) {
@@ -146,19 +146,19 @@ CUHEAP_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const
 CUHEAP_EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                                                 CUgraph child) {
   const CUresult result = driver().cuGraphAddChildGraphNode(node, graph, dependencies, count, child);
-  if (result == CUDA_SUCCESS && is_armed()) allocator().graph_child_added(graph, child);
+  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.graph_child_added(graph, child); });
   return result;
 }
 
 CUHEAP_EXPORT CUresult cuGraphClone(CUgraph* clone, CUgraph original) {
   const CUresult result = driver().cuGraphClone(clone, original);
-  if (result == CUDA_SUCCESS && is_armed()) allocator().graph_cloned(*clone, original);
+  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.graph_cloned(*clone, original); });
   return result;
 }
 
 CUHEAP_EXPORT CUresult cuGraphDestroy(CUgraph graph) {
   const CUresult result = driver().cuGraphDestroy(graph);
-  if (result == CUDA_SUCCESS && is_armed()) allocator().graph_destroyed(graph);
+  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.graph_destroyed(graph); });
   return result;
 }
 
@@ -194,18 +194,18 @@ CUHEAP_EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec* exec, CUgr
 
 CUHEAP_EXPORT CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode* error_node, CUgraphExecUpdateResult* update) {
   const CUresult result = driver().cuGraphExecUpdate(exec, graph, error_node, update);
-  if (result == CUDA_SUCCESS && is_armed()) allocator().graph_exec_updated(exec, graph);
+  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.graph_exec_updated(exec, graph); });
   return result;
 }
 
 CUHEAP_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) {
   const CUresult result = driver().cuGraphExecUpdate_v2(exec, graph, info);
-  if (result == CUDA_SUCCESS && is_armed()) allocator().graph_exec_updated(exec, graph);
+  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.graph_exec_updated(exec, graph); });
   return result;
 }
 
 CUHEAP_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
   const CUresult result = driver().cuGraphExecDestroy(exec);
-  if (result == CUDA_SUCCESS && is_armed()) allocator().graph_exec_destroyed(exec);
+  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.graph_exec_destroyed(exec); });
   return result;
 }

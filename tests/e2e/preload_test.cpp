@@ -206,6 +206,16 @@ TEST(Preload, TellsTheContextBeforeAResetFromTheOneAfter) {
   expect_lived(host, 20071, Family::Device);
 }
 
+TEST(Preload, EndsThePrimaryContextWithItsLastHolder) {
+  Host host("contexts release");
+
+  ASSERT_EQ(host.result.exit_code, 0) << host.result.errors;
+  const std::vector<Event> ends = host.events(EventKind::ContextEnd);
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_LT(host.allocation(20076).time_ns, ends[0].time_ns);
+  EXPECT_LT(ends[0].time_ns, host.allocation(20077).time_ns);
+}
+
 TEST(Preload, RecordsWhatTheDriverRefused) {
   Host host("refusals");
 
@@ -254,6 +264,9 @@ TEST(Preload, PutsEventsIntoTheirPhases) {
   EXPECT_EQ(host.events(EventKind::PhaseEnd).size(), 2u);
   ASSERT_EQ(host.events(EventKind::Mark).size(), 1u);
   EXPECT_EQ(host.trace().names.at(host.events(EventKind::Mark)[0].extra0), "step");
+  EXPECT_EQ(host.allocation(20103).floor, Floor::Framework);
+  EXPECT_TRUE(host.has_frame(host.allocation(20103).site, "main"));
+  EXPECT_TRUE(host.is_freed(host.allocation(20103)));
 }
 
 TEST(Preload, DoesNotWaitForTheLoaderInAHook) {

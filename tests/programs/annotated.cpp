@@ -20,6 +20,8 @@ int main() {
   }).join();
   CUHEAP_PHASE_END();
   CUHEAP_MARK("step");
+  CUHEAP_BLOCK_ALLOC(reinterpret_cast<void*>(loaded), 20103, 0);
+  CUHEAP_BLOCK_FREE(reinterpret_cast<void*>(loaded), 0);
   SAY(cuMemFree(loaded));
   CUHEAP_PHASE_END();  // one too many
 }

@@ -1,4 +1,4 @@
-// contexts destroy|reset: memory dies with its context; the context may come back under the same number.
+// contexts destroy|reset|release: memory dies with its context; the context may come back under the same number.
 #include <cstring>
 
 #include "program.h"
@@ -12,6 +12,18 @@ int main(int argc, char** argv) {
     SAY(cuDevicePrimaryCtxRetain(&again, device));
     SAY(cuCtxSetCurrent(again));
     SAY(cuMemFree(allocate(20071)));
+    return 0;
+  }
+  if (argc > 1 && std::strcmp(argv[1], "release") == 0) {
+    CUcontext again = nullptr;
+    SAY(cuDevicePrimaryCtxRetain(&again, device));
+    allocate(20075);
+    SAY(cuDevicePrimaryCtxRelease(device));  // one holder is left
+    allocate(20076);
+    SAY(cuDevicePrimaryCtxRelease(device));
+    SAY(cuDevicePrimaryCtxRetain(&again, device));
+    SAY(cuCtxSetCurrent(again));
+    SAY(cuMemFree(allocate(20077)));
     return 0;
   }
   CUcontext first = nullptr, second = nullptr;

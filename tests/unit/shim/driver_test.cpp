@@ -17,10 +17,17 @@ TEST(Driver, AnswersForAnAbsentLibraryAndThenIsTheLoadedOne) {
   EXPECT_FALSE(has(driver().cuMemAlloc_v2));
   EXPECT_EQ(driver_range().end, 0u);
 
+  // A program that looks for a device, closes what it opened, and later opens another libcuda.
+  void* const first = dlopen(ODD_DRIVER, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(first, nullptr) << dlerror();
+  EXPECT_EQ(driver().cuInit(0), CUDA_SUCCESS);
+  EXPECT_FALSE(is_driver_simulated());
+  dlclose(first);
+
   void* const library = dlopen(SIMGPU_CUDA, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
 
-  // The stand-in finds the library by itself.
+  ASSERT_TRUE(find_driver_again());
   EXPECT_EQ(driver().cuInit(0), CUDA_SUCCESS);
   EXPECT_TRUE(is_driver_found());
   EXPECT_TRUE(is_driver_simulated());
