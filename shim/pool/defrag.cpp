@@ -5,7 +5,7 @@ namespace {
 
 // Free space by address, mapped and unmapped stretches in turn. More stretches than this are not looked at: a request then
 // takes fresh address space, which costs new granules but never fails for it.
-constexpr unsigned kMaxSpans = 512;
+constexpr unsigned kMaxSpans = 256;
 
 struct Span {
   FreeRange range;

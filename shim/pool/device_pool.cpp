@@ -45,7 +45,6 @@ bool DevicePool::place(FreeRange range, const AllocationRequest& request, CUdevi
   block->buffer_id = shared_->next_buffer_id.fetch_add(1, std::memory_order_relaxed);
   block->context = request.caller.context;
   block->generation = request.caller.generation;
-  block->site = request.site;
   block->captured = request.caller.capture.open;
   block->segment = shared_->segments.find(range.address);
   block->segment->start_at(range.address) = block;
@@ -439,6 +438,7 @@ std::uint64_t DevicePool::idle_bytes() {
 
 bool DevicePool::is_valid() {
   const PoolGuard guard(lock_);
+  if (in_transit_.load(std::memory_order_acquire) != 0) return true;
   Tally tally;
   for (unsigned i = 0; i < shared_->segments.count(); ++i) {
     Segment& segment = shared_->segments.at(i);

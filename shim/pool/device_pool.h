@@ -11,6 +11,7 @@
 #include "shim/pool/free_index.h"
 #include "shim/pool/granules.h"
 #include "shim/pool/segment.h"
+#include "tracer/base/process.h"
 #include "tracer/event_sink.h"
 
 namespace cuheap {
@@ -28,7 +29,7 @@ struct PoolShared {
   std::atomic<bool> frozen{false};
 
   /// No event, query, synchronisation or unmap now.
-  bool is_still() const { return captures.open() || frozen.load(std::memory_order_relaxed); }
+  bool is_still() const { return captures.open() || frozen.load(std::memory_order_relaxed) || process::is_exiting(); }
 };
 
 struct PoolFigures {
@@ -60,7 +61,7 @@ class DevicePool {
   static constexpr unsigned kMaxAccess = 33;  // the device and its peers
 
   /// Tries what the pool will do with the flags it will use. False: the pool must not be used on this device.
-  [[nodiscard]] bool arm(PoolShared* shared, int device, bool* with_fewer_flags);
+  [[nodiscard]] bool arm(PoolShared* shared, int device);
 
   /// SUCCESS; OUT_OF_MEMORY when neither idle granules nor the driver can cover it; anything else: the driver would not.
   [[nodiscard]] CUresult allocate(const AllocationRequest& request, CUdeviceptr* out);
@@ -79,7 +80,6 @@ class DevicePool {
   /// What relieves: settle, reclaim, and failing that, time for what other threads have in transit.
   bool relieve(std::uint64_t bytes);
 
-  void context_ending(std::uint64_t context, std::uint32_t generation, bool ending);
   void context_ended(std::uint64_t context, std::uint32_t generation);
   /// The set of devices that may reach this memory has changed. False: not everything could be opened.
   bool update_access(int peer, bool may_reach);
@@ -89,7 +89,8 @@ class DevicePool {
   PoolFigures figures();
   std::uint64_t idle_bytes();
   std::uint64_t total_bytes() const { return total_; }
-  /// Blocks and free ranges tile the segments, granules know their bytes, sums agree. Only while no call is under way.
+  /// Blocks and free ranges tile the segments, granules know their bytes, sums agree. True as well while another thread
+  /// has something in transit, which cannot be judged.
   bool is_valid();
   void after_fork_in_child() { lock_.reset(); }
 

@@ -14,7 +14,7 @@ constexpr int kTransitYields = 2000;  // how long an allocation that found nothi
 
 // ---- arming
 
-bool DevicePool::arm(PoolShared* shared, int device, bool* with_fewer_flags) {
+bool DevicePool::arm(PoolShared* shared, int device) {
   shared_ = shared;
   device_ = device;
   const DriverTable& driver = *shared->driver;
@@ -36,10 +36,7 @@ bool DevicePool::arm(PoolShared* shared, int device, bool* with_fewer_flags) {
   const CUmemAllocationHandleType types = fd ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
   const RelaxedCapture relaxed(driver);
   // WSL2 says that RDMA is supported and then fails on it (pytorch #192330): what a flag costs is found by trying.
-  *with_fewer_flags = false;
-  if (try_form({types, rdma})) return true;
-  *with_fewer_flags = true;
-  return (rdma && try_form({types, false})) || (fd && try_form({CU_MEM_HANDLE_TYPE_NONE, false}));
+  return try_form({types, rdma}) || (rdma && try_form({types, false})) || (fd && try_form({CU_MEM_HANDLE_TYPE_NONE, false}));
 }
 
 bool DevicePool::try_form(HandleForm form) {
@@ -333,13 +330,6 @@ void DevicePool::note_tightness() {
 }
 
 // ---- contexts and peers
-
-void DevicePool::context_ending(std::uint64_t context, std::uint32_t generation, bool ending) {
-  const PoolGuard guard(lock_);
-  for (PoolBlock* block = live_; block != nullptr; block = block->next) {
-    if (block->context == context && block->generation == generation) block->dying = ending;
-  }
-}
 
 void DevicePool::context_ended(std::uint64_t context, std::uint32_t generation) {
   {

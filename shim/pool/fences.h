@@ -2,6 +2,8 @@
 // least know that this work is done before the memory changes hands. Nothing here runs while a stream capture is open: an
 // event recorded in a context that captures would invalidate the capture.
 #pragma once
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
 
@@ -142,17 +144,26 @@ class Contexts {
   unsigned pair_count_ = 0;
 };
 
-/// Lets our own driver calls pass beside the captures of other threads, and leaves the thread's mode as it was.
+/// Around our own driver calls. They pass beside the captures of other threads, and the thread's mode is as it was
+/// afterwards. The thread cannot be cancelled meanwhile: the driver opens files and waits, and a thread that ended there
+/// would take along what it has in transit.
 class RelaxedCapture {
  public:
-  explicit RelaxedCapture(const DriverTable& driver) : driver_(driver) { driver_.cuThreadExchangeStreamCaptureMode(&mode_); }
-  ~RelaxedCapture() { driver_.cuThreadExchangeStreamCaptureMode(&mode_); }
+  explicit RelaxedCapture(const DriverTable& driver) : driver_(driver) {
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
+    driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+  ~RelaxedCapture() {
+    driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+    pthread_setcancelstate(cancel_state_, nullptr);
+  }
   RelaxedCapture(const RelaxedCapture&) = delete;
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 
  private:
   const DriverTable& driver_;
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  int cancel_state_ = 0;
 };
 
 }  // namespace cuheap

@@ -99,11 +99,10 @@ Pool::Arming Pool::arm(int ordinal) {
       device.arming.store(Arming::Unknown);  // a signal in the midst of our own work: another time
       return Arming::Unknown;
     }
-    bool with_fewer_flags = false;
     void* pages = may_pool_on(ordinal) ? map_pages(sizeof(DevicePool)) : nullptr;
     if (pages != nullptr) {
       device.pool = new (pages) DevicePool;
-      if (device.pool->arm(&shared_, ordinal, &with_fewer_flags)) {
+      if (device.pool->arm(&shared_, ordinal)) {
         result = Arming::Armed;
       } else {
         message::pool_self_test_failed(ordinal);
@@ -159,7 +158,14 @@ CUresult Pool::serve(Device& device, const AllocationRequest& request, CUdevicep
     event.device = static_cast<std::int16_t>(request.caller.device);
     shared_.sink->record(event);
   }
+  if (config_.checks) check(request.caller.device);
   return result;
+}
+
+void Pool::check(int device) {
+  if (!is_armed(device) || devices_[device].pool->is_valid()) return;
+  message::pool_books_wrong(device);
+  disarm(CUDA_ERROR_UNKNOWN, device);
 }
 
 // Work on any stream may use the block at once, so the fill must be over before it is handed out.
@@ -213,6 +219,7 @@ CUresult Pool::end_block(const Caller& caller, CUdeviceptr address, bool ordered
   const CUresult result = devices_[segment->device].pool->release(caller, segment, address, ordered);
   *handled = result != CUDA_ERROR_NOT_FOUND;
   if (is_sticky(result)) disarm(result, segment->device);
+  if (config_.checks) check(segment->device);
   return result;
 }
 
@@ -347,15 +354,8 @@ std::uint64_t Pool::idle_bytes(int device) {
   return scope && armed_device != nullptr ? armed_device->pool->idle_bytes() : 0;
 }
 
-void Pool::context_ending(std::uint64_t context, std::uint32_t generation) {
-  each_armed([&](DevicePool& pool) { pool.context_ending(context, generation, true); });
-}
-
 void Pool::context_ended(std::uint64_t context, std::uint32_t generation, bool ended) {
-  if (!ended) {
-    each_armed([&](DevicePool& pool) { pool.context_ending(context, generation, false); });
-    return;
-  }
+  if (!ended) return;
   shared_.contexts.forget(context);
   each_armed([&](DevicePool& pool) { pool.context_ended(context, generation); });
 }

@@ -23,6 +23,7 @@ struct PoolConfig {
   /// Site bits whose allocations are never pooled: those of kStepAsideModules in the recorder's module patterns.
   std::uint32_t step_aside_bits = kStepAsideBits;
   int fill = -1;                    // 0..255: every pooled block is filled with it (CUHEAP_ZERO, CUHEAP_POISON)
+  bool checks = false;              // CUHEAP_CHECK: the books are checked after every step, and pooling ends if they are wrong
 };
 
 class Pool final : public DeviceAllocator {
@@ -48,7 +49,6 @@ class Pool final : public DeviceAllocator {
   bool relieve(const Caller& caller, std::size_t bytes) override;
   std::uint64_t idle_bytes(int device) override;
 
-  void context_ending(std::uint64_t context, std::uint32_t generation) override;
   void context_ended(std::uint64_t context, std::uint32_t generation, bool ended) override;
   void peer_enabled(std::uint64_t context, std::uint64_t peer_context) override;
   void peer_disabled(std::uint64_t context, std::uint64_t peer_context) override;
@@ -82,6 +82,7 @@ class Pool final : public DeviceAllocator {
   CUresult fill(CUdeviceptr address, std::size_t bytes);
   CUresult end_block(const Caller& caller, CUdeviceptr address, bool ordered, bool* handled);
   void disarm(CUresult why, int device);
+  void check(int device);
   bool find_block(CUdeviceptr address, PoolBlock* out, bool* is_ours);
   bool expose_block(CUdeviceptr address);
   Device* armed(int device);

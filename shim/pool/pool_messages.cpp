@@ -51,4 +51,13 @@ void pool_ipc_asked() {
       .send();
 }
 
+void pool_books_wrong(int device) {
+  static constinit std::atomic<bool> said{false};
+  if (!first_time(said)) return;
+  MessageLine()
+      .text("CUHEAP_CHECK: the pool's books of device ").number(static_cast<std::uint64_t>(device))
+      .text(" are wrong; this is a bug of cuheap, please report it with the trace")
+      .send();
+}
+
 }  // namespace cuheap::message

@@ -25,13 +25,10 @@ struct PoolBlock {
   std::uint64_t buffer_id = 0;    // unique for ever
   std::uint64_t context = 0;
   std::uint32_t generation = 0;
-  std::uint32_t site = 0;
   struct Segment* segment = nullptr;
   State state = State::Live;
   bool exposed = false;           // the outside may know its physical memory
   bool captured = false;          // handed out while a capture was open
-  bool dying = false;             // its context is being destroyed
-  std::uint32_t fence = 0;        // Deferred: the batch it waits for
   std::uint64_t free_context = 0; // Deferred: the context that freed it
   PoolBlock* previous = nullptr;  // list of its device: live ones, or those that wait
   PoolBlock* next = nullptr;

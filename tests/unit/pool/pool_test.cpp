@@ -504,7 +504,6 @@ TEST_F(PoolTest, AnEndedContextTakesItsBlocksAlong) {
   const CUdeviceptr kept = get(5 * kMiB);
   gpu.launch(dying, lost, 1000);
 
-  pool->context_ending(dying, 0);
   gpu.end_context(dying);
   pool->context_ended(dying, 0, true);
 
@@ -517,7 +516,6 @@ TEST_F(PoolTest, TheNextLifeOfAContextOwnsNothingOfTheLast) {
   start(1 * kGiB);
   const auto context = gpu.context_of(0);
   const CUdeviceptr first = get(5 * kMiB, caller_on(0, context, 0));
-  pool->context_ending(context, 0);
   pool->context_ended(context, 0, true);
   const CUdeviceptr second = get(5 * kMiB, caller_on(0, context, 1));
   ASSERT_NE(first, 0u);
@@ -531,7 +529,6 @@ TEST_F(PoolTest, AContextThatDidNotEndKeepsItsBlocks) {
   start(1 * kGiB);
   const CUdeviceptr block = get(5 * kMiB);
 
-  pool->context_ending(gpu.context_of(0), 0);
   pool->context_ended(gpu.context_of(0), 0, false);
 
   EXPECT_EQ(free(block), CUDA_SUCCESS);
@@ -763,7 +760,16 @@ TEST_F(PoolTest, AFrozenPoolHoldsNothingIdleAndForwards) {
   EXPECT_EQ(flags, kEventPooled);
 }
 
-TEST_F(PoolTest, TellsNobodyAboutTheHostsCaptureMode) {
+TEST_F(PoolTest, ChecksItsBooksAtEveryStepIfAsked) {
+  start(1 * kGiB, 1, [](PoolConfig& config) { config.checks = true; });
+  std::vector<CUdeviceptr> blocks;
+  for (const std::size_t bytes : {1000ul, 3 * kMiB, 50 * kMiB}) blocks.push_back(get(bytes));
+  for (const CUdeviceptr block : blocks) EXPECT_EQ(free(block), CUDA_SUCCESS);
+
+  EXPECT_TRUE(pool->is_pooling(0));
+}
+
+TEST_F(PoolTest, LeavesTheHostsCaptureModeAsItWas) {
   start(1 * kGiB);
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
   gpu.exchange_mode(&mode);

@@ -200,7 +200,6 @@ TEST_F(PoolOnSimgpu, AnEndedContextReturnsItsMemoryToTheDriver) {
   ASSERT_NE(get(1000), 0u);
   const Caller dying = caller();
 
-  pool->context_ending(dying.context, 0);
   ASSERT_EQ(driver().cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
   pool->context_ended(dying.context, 0, true);
 
