@@ -264,7 +264,7 @@ CUresult Pool::address_range(CUdeviceptr* base, std::size_t* size, CUdeviceptr a
   bool is_ours = false;
   const bool found = find_block(address, &block, &is_ours);
   if (!is_ours || (base == nullptr && size == nullptr)) return shared_.driver->cuMemGetAddressRange_v2(base, size, address);
-  if (!found) return CUDA_ERROR_INVALID_VALUE;  // as after a native free
+  if (!found) return CUDA_ERROR_NOT_FOUND;  // as after a native free
   if (base != nullptr) *base = block.address;
   if (size != nullptr) *size = block.bytes;
   return CUDA_SUCCESS;

@@ -649,7 +649,7 @@ TEST_F(PoolTest, AnswersForBlocksAndTheirInsides) {
       EXPECT_EQ(reinterpret_cast<std::uint64_t>(context), gpu.context_of(0));
     }
     CUdeviceptr base = 0;
-    EXPECT_EQ(pool->address_range(&base, nullptr, block + bytes), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(pool->address_range(&base, nullptr, block + bytes), CUDA_ERROR_NOT_FOUND);
   }
 }
 
