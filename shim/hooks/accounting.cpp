@@ -83,10 +83,9 @@ Block block_of(const PendingAllocation& pending, std::uint64_t address, std::uin
 constexpr std::uint64_t kSampleEveryNs = 100'000'000;
 constinit std::atomic<std::uint64_t> next_sample_ns[kDevices];
 
-void sample_memory_info(const Caller& caller) {
+void sample_memory_info(const Caller& caller, std::uint64_t now) {
   if (caller.device < 0 || static_cast<std::size_t>(caller.device) >= kDevices || caller.capture.open) return;
   std::atomic<std::uint64_t>& next = next_sample_ns[caller.device];
-  const std::uint64_t now = now_ns();
   std::uint64_t due = next.load(std::memory_order_relaxed);
   if (now < due || !next.compare_exchange_strong(due, now + kSampleEveryNs, std::memory_order_relaxed)) return;
   std::size_t free = 0, total = 0;
@@ -112,8 +111,9 @@ Caller current_caller() {
 }
 
 void record_block(const HookScope&, EventKind kind, Floor floor, const Block& block, std::uint64_t stream, SiteId site,
-                  std::uint8_t event_flags) {
+                  std::uint8_t event_flags, std::uint64_t time_ns) {
   Event event;
+  event.time_ns = time_ns;
   event.kind = kind;
   event.floor = floor;
   event.family = block.family;
@@ -161,8 +161,9 @@ void after_allocation(const PendingAllocation& pending, CUresult result, std::ui
   if (!table.insert(address, block)) recorder().count_loss(LossReason::TableFull);
   count_live(Floor::Allocation, block.device, static_cast<std::int64_t>(block.size));
   if (pending.request.caller.capture.open) event_flags |= kEventCapturing;
-  record_block(scope, EventKind::Allocate, floor_of(pending.family), block, pending.stream, pending.request.site, event_flags);
-  if ((event_flags & kEventPooled) == 0) sample_memory_info(pending.request.caller);
+  const std::uint64_t now = now_ns();  // one clock for both
+  record_block(scope, EventKind::Allocate, floor_of(pending.family), block, pending.stream, pending.request.site, event_flags, now);
+  if ((event_flags & kEventPooled) == 0) sample_memory_info(pending.request.caller, now);
 }
 
 PendingFree before_free(BlockTable& table, std::uint64_t address, CUstream stream) {

@@ -88,8 +88,8 @@ void after_context_end(const EndingContext& ending, bool ended);
 /// Bytes alive on a floor, for the OutOfMemory event.
 void count_live(Floor floor, int device, std::int64_t bytes);
 
-/// Records one event of a block under a scope already held.
+/// Records one event of a block under a scope already held. A zero time is the recorder's to stamp.
 void record_block(const HookScope& scope, EventKind kind, Floor floor, const Block& block, std::uint64_t stream, SiteId site,
-                  std::uint8_t event_flags);
+                  std::uint8_t event_flags, std::uint64_t time_ns = 0);
 
 }  // namespace cuheap
