@@ -61,7 +61,7 @@ def main():
     parser.add_argument("runs", nargs="*", metavar="RUN", help=f"of {', '.join(RUNS)}")
     parser.add_argument("--bare", action="store_true")
     parser.add_argument("--on", default="l40s", metavar="DEVICE")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     unknown = set(arguments.runs) - set(RUNS)
     if unknown:
         parser.error(f"no run named {', '.join(sorted(unknown))}")
