@@ -18,16 +18,20 @@ std::shared_ptr<Stream> Context::new_stream(unsigned stream_flags, bool non_bloc
   stream->flags = stream_flags;
   stream->context_id = id;
   std::lock_guard guard(lock_);
+  forget_closed();
   streams_.push_back(stream);
   return stream;
+}
+
+// A destroyed stream with pending work stays in the order: later legacy work must still come after it.
+void Context::forget_closed() {
+  std::erase_if(streams_, [](const auto& stream) { return stream->is_closed() && stream->is_idle(); });
 }
 
 void Context::remove_stream(const std::shared_ptr<Stream>& stream) {
   stream->close();
   std::lock_guard guard(lock_);
-  // Pending work stays in the order: later legacy work must still come after it.
-  streams_.erase(std::remove_if(streams_.begin(), streams_.end(), [&](const auto& s) { return s == stream && s->is_idle(); }),
-                 streams_.end());
+  forget_closed();
 }
 
 std::shared_ptr<Stream> Context::per_thread_stream() {

@@ -46,6 +46,8 @@ class Context {
   bool destroyed = false;
 
  private:
+  void forget_closed();
+
   std::mutex lock_;                // order of submission to blocking streams; the list of streams
   std::vector<std::shared_ptr<Stream>> streams_;
 };

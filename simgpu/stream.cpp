@@ -48,13 +48,18 @@ bool Stream::prepare(Work& work, uint64_t& sequence) {
   submitted_.store(sequence);
   const bool no_delay = delay_ns.load(std::memory_order_relaxed) == 0 && default_delay_ns.load(std::memory_order_relaxed) == 0;
   if (idle && no_delay && !held_ && work.may_run_inline && work.after.empty()) return true;
+  // Without a thread (the process has no more to give) the caller does the work in its turn.
+  if (!thread_runs_ && !start_thread()) return true;
   queue_.push_back({std::move(work), sequence});
-  if (!thread_runs_) start_thread();
   work_ready_.notify_one();
   return false;
 }
 
-void Stream::run_inline(Work& work, uint64_t sequence) { execute(work, sequence); }
+void Stream::run_inline(Work& work, uint64_t sequence) {
+  wait(sequence - 1);
+  for (const Mark& mark : work.after) mark.stream->wait(mark.sequence);
+  execute(work, sequence);
+}
 
 void Stream::execute(Work& work, uint64_t sequence) {
   if (errors_->sticky.load() == 0) {
@@ -79,6 +84,7 @@ void Stream::wait(uint64_t sequence) {
 void Stream::close() {
   std::lock_guard guard(lock_);
   closing_ = true;
+  closed_.store(true);
   work_ready_.notify_all();
 }
 
@@ -88,8 +94,7 @@ void Stream::hold(bool held) {
   work_ready_.notify_all();
 }
 
-void Stream::start_thread() {
-  thread_runs_ = true;
+bool Stream::start_thread() {
   // Hosts expect signals on their own threads.
   sigset_t all, before;
   sigfillset(&all);
@@ -106,9 +111,12 @@ void Stream::start_thread() {
     delete stream;
     return nullptr;
   };
-  if (pthread_create(&thread, &attributes, body, self) == 0) pthread_setname_np(thread, "simgpu-stream");
+  thread_runs_ = pthread_create(&thread, &attributes, body, self) == 0;
+  if (thread_runs_) pthread_setname_np(thread, "simgpu-stream");
+  else delete self;
   pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread_runs_;
 }
 
 void Stream::loop() {

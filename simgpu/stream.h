@@ -54,6 +54,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void close();
   void hold(bool held);
 
+  [[nodiscard]] bool is_closed() const { return closed_.load(); }
   [[nodiscard]] bool is_idle() const { return completed_.load() == submitted_.load(); }
   [[nodiscard]] uint64_t submitted() const { return submitted_.load(); }
   [[nodiscard]] uint64_t completed() const { return completed_.load(); }
@@ -77,7 +78,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     Work work;
     uint64_t sequence;
   };
-  void start_thread();
+  /// False: no thread to be had.
+  [[nodiscard]] bool start_thread();
   void loop();
   void execute(Work& work, uint64_t sequence);
 
@@ -93,6 +95,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool thread_runs_ = false;
   bool closing_ = false;
   bool held_ = false;
+  std::atomic<bool> closed_{false};
 };
 
 /// The delay of streams that have none of their own; set by the control API.
