@@ -221,7 +221,8 @@ DeviceAllocator& choose_allocator() {
                      .is_simulated = is_driver_simulated(),
                      .ordered_free = options().pool_free == PoolFree::Ordered,
                      .has_context_events = has(driver().cuCtxRecordEvent),
-                     .fill = options().poison ? 0xa5 : options().zero ? 0 : -1});
+                     .fill = options().poison ? 0xa5 : options().zero ? 0 : -1,
+                     .checks = options().check != 0});
 }
 
 void arm() {

@@ -74,6 +74,8 @@ class DeviceAllocator {
   virtual void peer_disabled(std::uint64_t /*context*/, std::uint64_t /*peer_context*/) {}
   virtual void stream_created(std::uint64_t /*context*/, CUstream) {}
   virtual void stream_destroyed(CUstream) {}  // before the driver destroys it
+  /// Best before the driver begins it (a refusal is then capture_ended with null): after the return no fence is being
+  /// recorded, so none can break the capture. Called after it, a fence of another thread may fall into the gap.
   virtual void capture_begun(std::uint64_t /*context*/, CUstream) {}
   virtual void capture_ended(CUstream, CUgraph /*null: the capture failed*/) {}
   virtual void graph_destroyed(CUgraph) {}
