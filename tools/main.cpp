@@ -65,20 +65,20 @@ int run(std::vector<std::string> words) {
   }
   const std::string word = words.empty() ? "" : words[0];
   if (word.empty()) return complain("no command; `cuheap --help` lists them");
-  if (word[0] != '-' && !is_command(word)) return complain(fmt::format("{}: no such command; `cuheap --help` lists them", word));
+  if (word[0] != '-' && !is_command(word))
+    return complain(fmt::format("{}: no such command; `cuheap --help` lists them", word));
   const Program program = cut_program(words);
   std::reverse(words.begin(), words.end());  // as CLI11 wants them
   try {
     app.parse(std::move(words));
-  } catch (const CLI::Success& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
+  } catch (const CLI::Success& help) { return app.exit(help); } catch (const CLI::ParseError& error) {
     return complain_of(error, is_command(word) ? word : "");
   }
   for (std::size_t i = 0; i < subs.size(); ++i) {
     if (!subs[i]->parsed()) continue;
     const bool takes_program = kCommands[i].takes_program;
-    if (takes_program && program.empty()) return complain(fmt::format("{0}: no program; write it behind --, as in `cuheap {0} -- python train.py`", word));
+    if (takes_program && program.empty())
+      return complain(fmt::format("{0}: no program; write it behind --, as in `cuheap {0} -- python train.py`", word));
     if (!takes_program && !program.empty()) return complain(fmt::format("{}: takes no program behind --", word));
     return actions[i](program);
   }
@@ -91,9 +91,7 @@ int run(std::vector<std::string> words) {
 int main(int argc, char** argv) {
   try {
     return cuheap::run({argv + 1, argv + argc});
-  } catch (const cuheap::Error& error) {
-    return cuheap::complain(error.what());
-  } catch (const std::exception& error) {
+  } catch (const cuheap::Error& error) { return cuheap::complain(error.what()); } catch (const std::exception& error) {
     return cuheap::complain(fmt::format("unexpected: {}", error.what()));
   }
 }

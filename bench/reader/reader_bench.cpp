@@ -19,11 +19,15 @@ using namespace cuheap;
 constexpr std::size_t kSites = 2000;
 
 std::string file_of(std::size_t events, unsigned threads) {
-  const std::string path = (std::filesystem::temp_directory_path() / ("cuheap_bench_" + std::to_string(events) + "_" + std::to_string(threads) + ".cuheap")).string();
+  const std::string path = (std::filesystem::temp_directory_path() /
+                            ("cuheap_bench_" + std::to_string(events) + "_" + std::to_string(threads) + ".cuheap"))
+                               .string();
   TraceFileWriter writer(path, {.start_ns = 1});
   SiteId parent = 0;
   for (std::uint32_t i = 1; i <= kSites; ++i) {
-    parent = writer.define_source_site(i % 20 == 0 ? 0 : parent, writer.define_code(Language::Python, "function" + std::to_string(i % 300), "train.py"), i);
+    parent = writer.define_source_site(
+        i % 20 == 0 ? 0 : parent,
+        writer.define_code(Language::Python, "function" + std::to_string(i % 300), "train.py"), i);
   }
   std::mt19937_64 random(7);
   constexpr std::array<std::uint64_t, 6> kSizes{512, 2048, 65536, 1 << 20, 8 << 20, 20 << 20};
@@ -70,7 +74,8 @@ void open_and_stream(benchmark::State& state) {
     if (seen != events) state.SkipWithError("events are missing");
   }
   state.SetItemsProcessed(static_cast<std::int64_t>(events) * state.iterations());
-  state.counters["bytes_per_event"] = static_cast<double>(std::filesystem::file_size(path)) / static_cast<double>(events);
+  state.counters["bytes_per_event"] =
+      static_cast<double>(std::filesystem::file_size(path)) / static_cast<double>(events);
   std::filesystem::remove(path);
 }
 

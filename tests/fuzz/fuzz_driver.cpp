@@ -51,7 +51,9 @@ class Mutator {
  public:
   explicit Mutator(std::uint64_t seed) : random_(seed) {}
 
-  std::size_t below(std::size_t end) { return end == 0 ? 0 : std::uniform_int_distribution<std::size_t>(0, end - 1)(random_); }
+  std::size_t below(std::size_t end) {
+    return end == 0 ? 0 : std::uniform_int_distribution<std::size_t>(0, end - 1)(random_);
+  }
 
   /// Small harm, most often: bytes flipped, numbers made extreme, pieces moved, doubled or cut.
   Input mutate(Input input, const Input& other) {
@@ -59,13 +61,27 @@ class Mutator {
       if (input.empty()) return other;
       const std::size_t at = below(input.size());
       switch (below(7)) {
-        case 0: input[at] ^= static_cast<std::uint8_t>(1u << below(8)); break;
-        case 1: input[at] = static_cast<std::uint8_t>(below(256)); break;
-        case 2: input[at] = below(2) != 0 ? 0xff : 0x00; break;
-        case 3: input.resize(at); break;
-        case 4: std::memset(&input[at], below(2) != 0 ? 0xff : 0x7f, std::min<std::size_t>(8, input.size() - at)); break;
-        case 5: splice(input, at, input); break;
-        default: splice(input, at, other); break;
+        case 0:
+          input[at] ^= static_cast<std::uint8_t>(1u << below(8));
+          break;
+        case 1:
+          input[at] = static_cast<std::uint8_t>(below(256));
+          break;
+        case 2:
+          input[at] = below(2) != 0 ? 0xff : 0x00;
+          break;
+        case 3:
+          input.resize(at);
+          break;
+        case 4:
+          std::memset(&input[at], below(2) != 0 ? 0xff : 0x7f, std::min<std::size_t>(8, input.size() - at));
+          break;
+        case 5:
+          splice(input, at, input);
+          break;
+        default:
+          splice(input, at, other);
+          break;
       }
     }
     return input;
@@ -76,7 +92,8 @@ class Mutator {
     if (from.empty()) return;
     const std::size_t begin = below(from.size());
     const std::size_t size = std::min<std::size_t>(1 + below(64), from.size() - begin);
-    const Input piece(from.begin() + static_cast<std::ptrdiff_t>(begin), from.begin() + static_cast<std::ptrdiff_t>(begin + size));
+    const Input piece(from.begin() + static_cast<std::ptrdiff_t>(begin),
+                      from.begin() + static_cast<std::ptrdiff_t>(begin + size));
     if (below(2) != 0) {
       input.insert(input.begin() + static_cast<std::ptrdiff_t>(at), piece.begin(), piece.end());
     } else {
@@ -89,7 +106,8 @@ class Mutator {
 
 /// The input about to be tried, so that a crash can be repeated: written before, removed at the end.
 void keep(const std::string& path, const Input& input) {
-  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(input.data()), static_cast<std::streamsize>(input.size()));
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(input.data()), static_cast<std::streamsize>(input.size()));
 }
 
 }  // namespace
@@ -100,8 +118,10 @@ int main(int argc, char** argv) {
   const Settings settings = settings_of(argc, argv);
   const std::vector<Input> inputs = corpus(settings);
   // In memory where that is to be had: a file a try would make the disk the thing that is tested.
-  const std::filesystem::path folder = std::filesystem::exists("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path();
-  const std::string last = (folder / (std::filesystem::path(argv[0]).filename().string() + "." + std::to_string(::getpid()))).string();
+  const std::filesystem::path folder =
+      std::filesystem::exists("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path();
+  const std::string last =
+      (folder / (std::filesystem::path(argv[0]).filename().string() + "." + std::to_string(::getpid()))).string();
   std::fprintf(stderr, "the input being tried: %s\n", last.c_str());
   std::size_t tried = 0;
   for (const Input& input : inputs) {

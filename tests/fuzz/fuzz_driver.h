@@ -1,5 +1,5 @@
-// Drives a fuzz target without a fuzzing engine: replays the corpus, then mutates it with a fixed seed. The targets have
-// libFuzzer's entry as well, so that an engine can be linked instead of this driver.
+// Drives a fuzz target without a fuzzing engine: replays the corpus, then mutates it with a fixed seed. The targets
+// have libFuzzer's entry as well, so that an engine can be linked instead of this driver.
 //
 //   target [--seconds N] [--seed N] CORPUS...
 #pragma once

@@ -33,7 +33,8 @@ void read_all(const std::string& path) {
     }
   });
   require(events == trace.event_count, "the count of events differs from the events");
-  for (cuheap::SiteId site = 0; site < trace.sites.size(); ++site) require(site == 0 || trace.sites[site].parent < site, "a parent after its child");
+  for (cuheap::SiteId site = 0; site < trace.sites.size(); ++site)
+    require(site == 0 || trace.sites[site].parent < site, "a parent after its child");
   for (cuheap::SiteId site = 0; site < trace.sites.size() && site < 100; ++site) trace.stack(site);
   trace.loss_reasons();
 }
@@ -45,8 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(fd >= 0 && ::write(fd, data, size) == static_cast<ssize_t>(size), "no memory file");
   try {
     read_all("/proc/self/fd/" + std::to_string(fd));
-  } catch (const cuheap::Error&) {
-  }
+  } catch (const cuheap::Error&) {}
   ::close(fd);
   return 0;
 }

@@ -16,7 +16,9 @@ std::vector<std::string> golden_files() {
   return files;
 }
 
-TEST(GoldenFiles, AreThere) { EXPECT_GE(golden_files().size(), 2u); }
+TEST(GoldenFiles, AreThere) {
+  EXPECT_GE(golden_files().size(), 2u);
+}
 
 TEST(GoldenFiles, OpenAtEveryPrefix) {
   TestFolder folder;
@@ -51,9 +53,7 @@ TEST(GoldenFiles, SurviveEveryFlippedByte) {
         const Trace trace = open_trace(folder / "a.cuheap");
         for (const Event& event : events_of(trace)) ASSERT_LT(event.site, trace.sites.size());
         ++opened;
-      } catch (const Error&) {
-        ASSERT_LT(at, sizeof(FileHeader));
-      }
+      } catch (const Error&) { ASSERT_LT(at, sizeof(FileHeader)); }
       patch(at, good[at]);
     }
     EXPECT_GT(opened, good.size() - sizeof(FileHeader));

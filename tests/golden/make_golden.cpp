@@ -12,7 +12,8 @@ constexpr std::uint64_t kStart = 1'000'000'000;
 constexpr std::uint64_t kWall = 1'750'000'000'000'000'000;
 constexpr std::uint32_t kSmallChunk = 1024;
 
-Event event(EventKind kind, Floor floor, Family family, std::uint64_t after_ns, std::uint64_t address, std::uint64_t size, SiteId site = 0) {
+Event event(EventKind kind, Floor floor, Family family, std::uint64_t after_ns, std::uint64_t address,
+            std::uint64_t size, SiteId site = 0) {
   Event e;
   e.kind = kind;
   e.floor = floor;
@@ -25,9 +26,15 @@ Event event(EventKind kind, Floor floor, Family family, std::uint64_t after_ns, 
   return e;
 }
 
-/// A process with every kind of record: two threads, Python and native frames, phases, marks, VMM, an out-of-memory, losses.
+/// A process with every kind of record: two threads, Python and native frames, phases, marks, VMM, an out-of-memory,
+/// losses.
 void write_first(const std::string& path) {
-  TraceFileWriter writer(path, {.pid = 4001, .parent_pid = 4000, .rank = 0, .start_ns = kStart, .start_wall_ns = kWall, .chunk_bytes = kSmallChunk});
+  TraceFileWriter writer(path, {.pid = 4001,
+                                .parent_pid = 4000,
+                                .rank = 0,
+                                .start_ns = kStart,
+                                .start_wall_ns = kWall,
+                                .chunk_bytes = kSmallChunk});
   writer.define_meta("command", "python train.py --steps 2");
   writer.define_meta("ground", "simulated");
   writer.define_meta("torch", "2.11.0");
@@ -82,7 +89,12 @@ void write_first(const std::string& path) {
 
 /// A second rank, killed: no orderly end.
 void write_second(const std::string& path) {
-  TraceFileWriter writer(path, {.pid = 4002, .parent_pid = 4000, .rank = 1, .start_ns = kStart + 500, .start_wall_ns = kWall + 500, .chunk_bytes = kSmallChunk});
+  TraceFileWriter writer(path, {.pid = 4002,
+                                .parent_pid = 4000,
+                                .rank = 1,
+                                .start_ns = kStart + 500,
+                                .start_wall_ns = kWall + 500,
+                                .chunk_bytes = kSmallChunk});
   writer.define_meta("command", "python train.py --steps 2");
   writer.define_device(0, "h100-80g", 80ull << 30);
   const SiteId main = writer.define_source_site(0, writer.define_code(Language::Python, "<module>", "train.py"), 30);

@@ -13,7 +13,9 @@ namespace cuheap {
 void TraceArguments::add_trace(CLI::App& app) {
   app.add_option("TRACE", trace, "trace file, or the directory of a run")->required();
 }
-void TraceArguments::add_json(CLI::App& app) { app.add_flag("--json", json, "print JSON (docs/json.md)"); }
+void TraceArguments::add_json(CLI::App& app) {
+  app.add_flag("--json", json, "print JSON (docs/json.md)");
+}
 void TraceArguments::add_at(CLI::App& app) {
   app.add_option("--at", at, "moment: peak, end, or time since the start (1.5s, 300ms, 2m)")->capture_default_str();
 }
@@ -59,7 +61,8 @@ std::uint64_t parse_time_ns(std::string_view text, const char* flag) {
       return static_cast<std::uint64_t>(std::llround(value * known.ns));
     }
   }
-  throw Error(fmt::format("{} {}: not a time; write it as 1.5s, 300ms, 2m, or a word that the flag's help names", flag, text));
+  throw Error(
+      fmt::format("{} {}: not a time; write it as 1.5s, 300ms, 2m, or a word that the flag's help names", flag, text));
 }
 
 }  // namespace cuheap

@@ -1,5 +1,5 @@
-// Command: one subcommand of `cuheap`: its words on the command line and what they start. One file each; main.cpp has the
-// table. A command parses, calls reader and analysis, prints; it computes nothing itself.
+// Command: one subcommand of `cuheap`: its words on the command line and what they start. One file each; main.cpp has
+// the table. A command parses, calls reader and analysis, prints; it computes nothing itself.
 #pragma once
 #include <CLI/CLI.hpp>
 #include <functional>

@@ -12,13 +12,15 @@ namespace cuheap {
 namespace {
 
 constexpr KnownDevice kDevices[] = {
-#define SIMGPU_DEVICE(key, name, total, capability, multiprocessors, context) {key, name, total, capability, multiprocessors, context},
+#define SIMGPU_DEVICE(key, name, total, capability, multiprocessors, context) \
+  {key, name, total, capability, multiprocessors, context},
 #include <device_names.inc>
 #undef SIMGPU_DEVICE
 };
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
@@ -37,12 +39,15 @@ std::string without_count(const std::string& text) {
 
 }  // namespace
 
-std::span<const KnownDevice> known_devices() { return kDevices; }
+std::span<const KnownDevice> known_devices() {
+  return kDevices;
+}
 
 std::string device_table_version() {
   std::uint32_t hash = 2166136261u;  // FNV-1a
   for (const KnownDevice& device : kDevices) {
-    for (const char c : fmt::format("{} {} {} {} {} {};", device.key, device.name, device.total_bytes, device.capability, device.multiprocessors, device.context_bytes)) {
+    for (const char c : fmt::format("{} {} {} {} {} {};", device.key, device.name, device.total_bytes,
+                                    device.capability, device.multiprocessors, device.context_bytes)) {
       hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
     }
   }
@@ -54,7 +59,8 @@ void check_device_spec(const std::string& spec, const char* flag) {
   while (start <= spec.size()) {
     const std::size_t comma = std::min(spec.find(',', start), spec.size());
     const std::string item = without_count(lower(spec.substr(start, comma - start)));
-    const bool known = std::any_of(std::begin(kDevices), std::end(kDevices), [&](const KnownDevice& d) { return item == d.key; });
+    const bool known =
+        std::any_of(std::begin(kDevices), std::end(kDevices), [&](const KnownDevice& d) { return item == d.key; });
     if (!known && !is_size(item)) {
       std::string names;
       for (const KnownDevice& device : kDevices) names += std::string(" ") + device.key;

@@ -7,12 +7,12 @@
 namespace cuheap {
 
 struct KnownDevice {
-  const char* key;               // as on the command line
+  const char* key;  // as on the command line
   const char* name;
   std::uint64_t total_bytes;
-  const char* capability;        // "9.0"
+  const char* capability;  // "9.0"
   int multiprocessors;
-  std::uint64_t context_bytes;   // what the driver takes for a context; an estimate, see simgpu/devices
+  std::uint64_t context_bytes;  // what the driver takes for a context; an estimate, see simgpu/devices
 };
 
 std::span<const KnownDevice> known_devices();

@@ -15,13 +15,13 @@ namespace {
 void dump_definitions(const Trace& trace) {
   for (std::size_t i = 0; i < trace.processes.size(); ++i) {
     const Process& p = trace.processes[i];
-    fmt::print("process {} pid={} parent={} rank={} start_ns={} end_ns={} orderly={} file={}\n", i, p.pid, p.parent_pid, p.rank,
-               p.start_ns, p.end_ns, p.ended_orderly, printable(p.file));
+    fmt::print("process {} pid={} parent={} rank={} start_ns={} end_ns={} orderly={} file={}\n", i, p.pid, p.parent_pid,
+               p.rank, p.start_ns, p.end_ns, p.ended_orderly, printable(p.file));
     for (const auto& [key, value] : p.meta) fmt::print("meta process={} {}={}\n", i, printable(key), printable(value));
   }
   for (const TraceDevice& d : trace.devices) {
-    fmt::print("device {} process={} name={} total={} capability={}.{} multiprocessors={}\n", d.ordinal, d.process, printable(d.name),
-               d.total_bytes, d.major, d.minor, d.multiprocessors);
+    fmt::print("device {} process={} name={} total={} capability={}.{} multiprocessors={}\n", d.ordinal, d.process,
+               printable(d.name), d.total_bytes, d.major, d.minor, d.multiprocessors);
   }
   for (std::size_t i = 1; i < trace.names.size(); ++i) fmt::print("name {} {}\n", i, printable(trace.names[i]));
   for (std::size_t i = 1; i < trace.sites.size(); ++i) {
@@ -40,7 +40,8 @@ void dump_definitions(const Trace& trace) {
 void dump_event(const Trace& trace, const Event& e, fmt::memory_buffer& out) {
   const auto at = std::back_inserter(out);
   fmt::format_to(at, "{} {} {} {} process={} thread={} device={} address={:#x} size={}", since_start(trace, e.time_ns),
-                 event_kind_name(e.kind), floor_name(e.floor), family_name(e.family), e.process, e.thread, e.device, e.address, e.size);
+                 event_kind_name(e.kind), floor_name(e.floor), family_name(e.family), e.process, e.thread, e.device,
+                 e.address, e.size);
   if (e.stream != 0) fmt::format_to(at, " stream={:#x}", e.stream);
   if (e.context != 0) fmt::format_to(at, " context={:#x}", e.context);
   if (e.extra0 != 0) fmt::format_to(at, " extra0={}", e.extra0);

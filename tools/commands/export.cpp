@@ -34,8 +34,10 @@ int run_export(const ExportArguments& arguments) {
   if (arguments.format == "folded") {
     export_folded(trace, sites, out.stream());
   } else {
-    export_speedscope(trace, sites, fmt::format("{} {} at {}", printable(trace.path), floor_name(sites.floor), when_text(trace, sites.at.time_ns)),
-                      out.stream());
+    export_speedscope(
+        trace, sites,
+        fmt::format("{} {} at {}", printable(trace.path), floor_name(sites.floor), when_text(trace, sites.at.time_ns)),
+        out.stream());
   }
   out.close();
   return 0;

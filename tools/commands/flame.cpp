@@ -1,5 +1,5 @@
-// cuheap flame TRACE: the live bytes of a moment by call stack, or what a window allocated and kept. For people a tree, for
-// flame graph programs folded stacks, for others JSON.
+// cuheap flame TRACE: the live bytes of a moment by call stack, or what a window allocated and kept. For people a tree,
+// for flame graph programs folded stacks, for others JSON.
 #include <fmt/format.h>
 
 #include <memory>
@@ -35,8 +35,8 @@ std::string frame_text(const Frame* frame) {
   return frame->module.empty() ? text : fmt::format("{} ({})", text, printable(frame->module));
 }
 
-/// Frames that say how memory was asked for, not why, are left out (--folded and --json have them), and a chain of frames
-/// that nothing leaves does not indent: what is left is what a person would draw.
+/// Frames that say how memory was asked for, not why, are left out (--folded and --json have them), and a chain of
+/// frames that nothing leaves does not indent: what is left is what a person would draw.
 void print_tree(const std::vector<FlameNode>& nodes, std::uint64_t total) {
   std::vector<std::uint32_t> above(nodes.size()), children(nodes.size()), indent(nodes.size());
   std::vector<bool> shown(nodes.size());
@@ -45,7 +45,8 @@ void print_tree(const std::vector<FlameNode>& nodes, std::uint64_t total) {
     above[i] = shown[parent] ? parent : above[parent];
     const bool is_large = static_cast<double>(nodes[i].total_bytes) >= kShownShare * static_cast<double>(total);
     // A stack of plumbing alone still shows where it ends.
-    const bool is_all_there_is = above[i] == 0 && static_cast<double>(nodes[i].self_bytes) >= kShownShare * static_cast<double>(total);
+    const bool is_all_there_is =
+        above[i] == 0 && static_cast<double>(nodes[i].self_bytes) >= kShownShare * static_cast<double>(total);
     shown[i] = is_large && (!is_plumbing(*nodes[i].frame) || is_all_there_is);
     if (shown[i]) ++children[above[i]];
   }
@@ -53,8 +54,9 @@ void print_tree(const std::vector<FlameNode>& nodes, std::uint64_t total) {
     if (!shown[i]) continue;
     const FlameNode& node = nodes[i];
     indent[i] = indent[above[i]] + (children[above[i]] > 1 ? 1 : 0);
-    fmt::print("{:>11} {:>7}  {:{}}{}\n", size_text(node.total_bytes), percent_text(static_cast<double>(node.total_bytes) / static_cast<double>(total)),
-               "", indent[i] * 2, frame_text(node.frame));
+    fmt::print("{:>11} {:>7}  {:{}}{}\n", size_text(node.total_bytes),
+               percent_text(static_cast<double>(node.total_bytes) / static_cast<double>(total)), "", indent[i] * 2,
+               frame_text(node.frame));
   }
 }
 
@@ -82,8 +84,8 @@ int flame(const FlameArguments& arguments) {
   } else {
     print_losses(trace);
     print_processes(trace);
-    fmt::print("\n{} in {} blocks, {} floor, at {}\n", size_text(sites.total), count_text(sites.count), floor_name(sites.floor),
-               when_text(trace, sites.at.time_ns));
+    fmt::print("\n{} in {} blocks, {} floor, at {}\n", size_text(sites.total), count_text(sites.count),
+               floor_name(sites.floor), when_text(trace, sites.at.time_ns));
     if (sites.total != 0) print_tree(flame_tree(trace, sites), sites.total);
   }
   return 0;

@@ -56,20 +56,22 @@ Json frag_json(const Trace& trace, const FragmentationReport& report) {
 }
 
 void print_floor(const Trace& trace, const FloorFragmentation& f) {
-  fmt::print("\ndevice {}, {} floor: {} live of {} held, fragmentation {}\n", device_text(f.device), floor_name(f.floor), size_text(f.live),
-             size_text(f.held), percent_text(f.fragmentation));
+  fmt::print("\ndevice {}, {} floor: {} live of {} held, fragmentation {}\n", device_text(f.device),
+             floor_name(f.floor), size_text(f.live), size_text(f.held), percent_text(f.fragmentation));
   if (!f.segments_known) {
     fmt::print("  its segments are not known by address: no holes and no pinning sites\n");
     return;
   }
-  fmt::print("  {} in {} segments; {} idle: {} in segments where nothing lives, the rest pinned; largest hole {}\n", size_text(f.segment_bytes),
-             count_text(f.segment_count), size_text(f.idle_bytes), size_text(f.wholly_idle_bytes), size_text(f.largest_hole));
-  for (const auto& [size, count] : f.holes) fmt::print("  {:>11} to {:<11}{:>9} holes\n", size_text(size), size_text(2 * size), count_text(count));
+  fmt::print("  {} in {} segments; {} idle: {} in segments where nothing lives, the rest pinned; largest hole {}\n",
+             size_text(f.segment_bytes), count_text(f.segment_count), size_text(f.idle_bytes),
+             size_text(f.wholly_idle_bytes), size_text(f.largest_hole));
+  for (const auto& [size, count] : f.holes)
+    fmt::print("  {:>11} to {:<11}{:>9} holes\n", size_text(size), size_text(2 * size), count_text(count));
   for (std::size_t i = 0; i < std::min(kShown, f.pinning_sites.size()); ++i) {
     const PinningSite& site = f.pinning_sites[i];
     if (i == 0) fmt::print("  {:>11}{:>11}{:>10}  {}\n", "pins idle", "with live", "segments", "where");
-    fmt::print("  {:>11}{:>11}{:>10}  {}\n", size_text(site.pinned_idle_bytes), size_text(site.live_bytes), count_text(site.segments),
-               printable(short_name(trace, site.site)));
+    fmt::print("  {:>11}{:>11}{:>10}  {}\n", size_text(site.pinned_idle_bytes), size_text(site.live_bytes),
+               count_text(site.segments), printable(short_name(trace, site.site)));
   }
 }
 
@@ -83,7 +85,8 @@ Action define_frag(CLI::App& app) {
   arguments->add_selection(app);
   return [arguments](const Program&) {
     const Trace trace = open_trace(arguments->trace);
-    const FragmentationReport report = fragmentation(trace, when_of(*arguments, trace), selection_of(*arguments, trace));
+    const FragmentationReport report =
+        fragmentation(trace, when_of(*arguments, trace), selection_of(*arguments, trace));
     if (arguments->json) {
       print_json(frag_json(trace, report));
     } else {

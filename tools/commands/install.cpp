@@ -39,13 +39,17 @@ SimulatedGpu find_simulated_gpu() {
   SimulatedGpu gpu;
   gpu.directory = beside("../simgpu").string();
   std::ifstream list(fs::path(gpu.directory) / "preload.list");
-  if (!list) throw Error(fmt::format("{}/preload.list: cannot read; the make-believe GPU is not built or not installed beside cuheap", gpu.directory));
+  if (!list)
+    throw Error(
+        fmt::format("{}/preload.list: cannot read; the make-believe GPU is not built or not installed beside cuheap",
+                    gpu.directory));
   for (std::string line; std::getline(list, line);) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
     if (line.empty() || line[0] == '#') continue;
     const fs::path path = fs::path(gpu.directory) / line;
     std::error_code error;
-    if (!fs::exists(path, error)) throw Error(fmt::format("{}: not there, but named in preload.list; build all targets", path.string()));
+    if (!fs::exists(path, error))
+      throw Error(fmt::format("{}: not there, but named in preload.list; build all targets", path.string()));
     gpu.libraries.push_back(path.string());
   }
   return gpu;

@@ -23,12 +23,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// ---- directory --------------------------------------------------------------------------------------------------------
+// ---- directory
+// --------------------------------------------------------------------------------------------------------
 
 /// The script rather than the interpreter gives a run its name.
 std::string name_of(const std::vector<std::string>& command) {
   const std::string program = fs::path(command[0]).filename().string();
-  if (program.starts_with("python") && command.size() > 1 && !command[1].starts_with("-")) return fs::path(command[1]).stem().string();
+  if (program.starts_with("python") && command.size() > 1 && !command[1].starts_with("-"))
+    return fs::path(command[1]).stem().string();
   return program.empty() ? "run" : program;
 }
 
@@ -44,15 +46,17 @@ bool holds_traces(const fs::path& directory) {
 fs::path unused(const fs::path& wanted) {
   fs::path path = wanted;
   for (int n = 2; holds_traces(path); ++n) path = wanted.string() + "-" + std::to_string(n);
-  if (path != wanted) tell(fmt::format("{} holds the traces of an earlier run; recording into {}", wanted.string(), path.string()));
+  if (path != wanted)
+    tell(fmt::format("{} holds the traces of an earlier run; recording into {}", wanted.string(), path.string()));
   return path;
 }
 
 std::optional<std::string> make_directory(const LaunchOptions& options, std::string& problem) {
   const std::time_t now = std::time(nullptr);
-  const std::string name = !options.directory.empty()
-                               ? options.directory
-                               : fmt::format("cuheap-{}-{:%Y%m%d-%H%M%S}-{}", name_of(options.command), fmt::localtime(now), ::getpid());
+  const std::string name =
+      !options.directory.empty()
+          ? options.directory
+          : fmt::format("cuheap-{}-{:%Y%m%d-%H%M%S}-{}", name_of(options.command), fmt::localtime(now), ::getpid());
   std::error_code error;
   const fs::path path = unused(fs::absolute(name, error));
   fs::create_directories(path, error);
@@ -71,7 +75,8 @@ std::optional<std::string> make_directory(const LaunchOptions& options, std::str
   return path.string();
 }
 
-// ---- environment ------------------------------------------------------------------------------------------------------
+// ---- environment
+// ------------------------------------------------------------------------------------------------------
 
 void prepend(const char* name, const std::string& value, char separator) {
   const char* const old = std::getenv(name);
@@ -96,7 +101,8 @@ void set_environment(const LaunchOptions& options, const std::string& library, c
   if (!options.stacks) ::setenv("CUHEAP_STACKS", "off", 1);
 }
 
-// ---- process ----------------------------------------------------------------------------------------------------------
+// ---- process
+// ----------------------------------------------------------------------------------------------------------
 
 volatile sig_atomic_t child_pid = 0;
 
@@ -170,7 +176,8 @@ int status_of(pid_t child) {
 /// The program's end as a shell tells it; `exec_error` is set if it never began.
 int run_program(const LaunchOptions& options, int& exec_error) {
   int report[2];
-  if (::pipe2(report, O_CLOEXEC) != 0) throw Error(fmt::format("cannot start {}: {}", options.command[0], std::strerror(errno)));
+  if (::pipe2(report, O_CLOEXEC) != 0)
+    throw Error(fmt::format("cannot start {}: {}", options.command[0], std::strerror(errno)));
   SignalForwarding signals;
   std::fflush(nullptr);
   const pid_t child = ::fork();
@@ -194,7 +201,9 @@ int run_program(const LaunchOptions& options, int& exec_error) {
 
 }  // namespace
 
-void tell(const std::string& line) { fmt::print(stderr, "cuheap: {}\n", line); }
+void tell(const std::string& line) {
+  fmt::print(stderr, "cuheap: {}\n", line);
+}
 
 LaunchResult launch(const LaunchOptions& options) {
   LaunchResult result;
@@ -211,7 +220,8 @@ LaunchResult launch(const LaunchOptions& options) {
   result.status = run_program(options, exec_error);
   result.started = exec_error == 0;
   if (exec_error != 0) {
-    tell(fmt::format("{}: {}", options.command[0], exec_error == ENOENT ? "command not found" : std::strerror(exec_error)));
+    tell(fmt::format("{}: {}", options.command[0],
+                     exec_error == ENOENT ? "command not found" : std::strerror(exec_error)));
     result.status = exec_error == EACCES ? 126 : 127;
     std::error_code ignored;
     if (directory) fs::remove(*directory, ignored);  // only if it is empty

@@ -1,5 +1,5 @@
-// Runs a person's program under cuheap: the environment that loads the recorder, the directory it writes to, the signals
-// and the exit status that pass through. What cannot be recorded runs all the same.
+// Runs a person's program under cuheap: the environment that loads the recorder, the directory it writes to, the
+// signals and the exit status that pass through. What cannot be recorded runs all the same.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,17 +8,17 @@ namespace cuheap {
 
 struct LaunchOptions {
   std::vector<std::string> command;
-  std::string directory;          // empty: cuheap-<command>-<date>-<pid>
-  std::string pool;               // auto, on, off; empty: as the environment says
-  std::string simgpu;             // SPEC; empty: the machine's own GPU
+  std::string directory;  // empty: cuheap-<command>-<date>-<pid>
+  std::string pool;       // auto, on, off; empty: as the environment says
+  std::string simgpu;     // SPEC; empty: the machine's own GPU
   bool stacks = true;
   bool stdout_to_stderr = false;  // where our own stdout is for somebody else
 };
 
 struct LaunchResult {
-  int status = 0;          // as a shell would have it: the program's, 128 + signal, 127 not found
+  int status = 0;  // as a shell would have it: the program's, 128 + signal, 127 not found
   bool started = false;
-  std::string directory;   // where the traces are; empty if nothing was recorded
+  std::string directory;  // where the traces are; empty if nothing was recorded
 };
 
 /// Throws Error only for what makes the wish itself impossible: a simulated GPU that is not there.

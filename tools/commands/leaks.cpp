@@ -19,14 +19,19 @@ constexpr std::size_t kShown = 15;
 
 const char* clock_name(ClockKind kind) {
   switch (kind) {
-    case ClockKind::Marks: return "marks";
-    case ClockKind::Allocations: return "allocations";
-    case ClockKind::Time: break;
+    case ClockKind::Marks:
+      return "marks";
+    case ClockKind::Allocations:
+      return "allocations";
+    case ClockKind::Time:
+      break;
   }
   return "time";
 }
 
-bool has_rate(const LeakVerdict& v) { return v.bytes_per_second != 0; }
+bool has_rate(const LeakVerdict& v) {
+  return v.bytes_per_second != 0;
+}
 
 Json verdict_json(const Trace& trace, const LeakVerdict& v) {
   return {{"verdict", verdict_name(v.verdict)},
@@ -59,15 +64,20 @@ Json leaks_json(const Trace& trace, const LeakReport& report) {
   json["sites_judged"] = report.sites_judged;
   json["clocks"] = Json::array();
   for (const LeakClock& clock : report.clocks) {
-    json["clocks"].push_back({{"process", clock.process}, {"kind", clock_name(clock.kind)}, {"name", printable(trace.names.at(clock.name))},
-                              {"ticks", clock.ticks}, {"warm_up_ticks", clock.warm_up_ticks}});
+    json["clocks"].push_back({{"process", clock.process},
+                              {"kind", clock_name(clock.kind)},
+                              {"name", printable(trace.names.at(clock.name))},
+                              {"ticks", clock.ticks},
+                              {"warm_up_ticks", clock.warm_up_ticks}});
   }
   json["verdicts"] = Json::array();
   for (const LeakVerdict& verdict : report.verdicts) json["verdicts"].push_back(verdict_json(trace, verdict));
   return json;
 }
 
-std::string rate_text(double bytes_per_second) { return size_text(static_cast<std::uint64_t>(bytes_per_second < 0 ? 0 : bytes_per_second)) + "/s"; }
+std::string rate_text(double bytes_per_second) {
+  return size_text(static_cast<std::uint64_t>(bytes_per_second < 0 ? 0 : bytes_per_second)) + "/s";
+}
 
 void print_stack(const Trace& trace, SiteId site) {
   constexpr std::size_t kFrames = 12;
@@ -82,21 +92,27 @@ void print_stack(const Trace& trace, SiteId site) {
 
 void print_verdict(const Trace& trace, const LeakVerdict& v) {
   fmt::print("\n{:<12} {}\n", verdict_name(v.verdict), printable(short_name(trace, v.site)));
-  fmt::print("      {} in {} blocks alive at the end, {} of {} mature births survive ({})\n", size_text(v.live_bytes), count_text(v.live_count),
-             count_text(v.survivors), count_text(v.mature_births), percent_text(v.residue_share));
+  fmt::print("      {} in {} blocks alive at the end, {} of {} mature births survive ({})\n", size_text(v.live_bytes),
+             count_text(v.live_count), count_text(v.survivors), count_text(v.mature_births),
+             percent_text(v.residue_share));
   if (has_rate(v)) {
     fmt::print("      {} (95 %: {} to {})", rate_text(v.bytes_per_second), rate_text(v.ci95[0]), rate_text(v.ci95[1]));
-    if (v.windows != 0) fmt::print(", {} per {}", size_text(static_cast<std::uint64_t>(v.bytes_per_window)), v.window.empty() ? "window" : printable(v.window));
-    if (v.oom_in_seconds) fmt::print("; out of memory in {}", duration_text(static_cast<std::uint64_t>(std::min(*v.oom_in_seconds, 9e9) * 1e9)));
+    if (v.windows != 0)
+      fmt::print(", {} per {}", size_text(static_cast<std::uint64_t>(v.bytes_per_window)),
+                 v.window.empty() ? "window" : printable(v.window));
+    if (v.oom_in_seconds)
+      fmt::print("; out of memory in {}",
+                 duration_text(static_cast<std::uint64_t>(std::min(*v.oom_in_seconds, 9e9) * 1e9)));
     fmt::print("\n");
   }
   if (!v.reason.empty()) fmt::print("      {}\n", printable(v.reason));
-  if (v.verdict == Verdict::Leak || v.verdict == Verdict::GrowingLeak || v.verdict == Verdict::Accumulates) print_stack(trace, v.site);
+  if (v.verdict == Verdict::Leak || v.verdict == Verdict::GrowingLeak || v.verdict == Verdict::Accumulates)
+    print_stack(trace, v.site);
 }
 
 void print_leaks(const Trace& trace, const LeakReport& report) {
-  fmt::print("\n{} sites judged on the {} floor; {} with a verdict\n", count_text(report.sites_judged), floor_name(report.floor),
-             count_text(report.verdicts.size()));
+  fmt::print("\n{} sites judged on the {} floor; {} with a verdict\n", count_text(report.sites_judged),
+             floor_name(report.floor), count_text(report.verdicts.size()));
   for (std::size_t i = 0; i < std::min(kShown, report.verdicts.size()); ++i) print_verdict(trace, report.verdicts[i]);
   if (report.verdicts.size() > kShown) fmt::print("\n{} more; --json has all\n", report.verdicts.size() - kShown);
 }

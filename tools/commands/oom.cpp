@@ -1,4 +1,5 @@
-// cuheap oom TRACE: every out-of-memory of the run: what was asked for, who held the memory, what helps and what does not.
+// cuheap oom TRACE: every out-of-memory of the run: what was asked for, who held the memory, what helps and what does
+// not.
 #include "tools/analysis/oom.h"
 
 #include <fmt/format.h>
@@ -26,10 +27,14 @@ Json lines_json(const std::vector<std::string>& lines) {
 Json oom_json(const Trace& trace, const OomReport& oom) {
   Json sites = Json::array(), floors = Json::object();
   for (const SiteBytes& site : oom.top_sites.sites) {
-    sites.push_back({{"site", site_json(trace, site.site)}, {"bytes", site.bytes}, {"count", site.count}, {"name", printable(short_name(trace, site.site))}});
+    sites.push_back({{"site", site_json(trace, site.site)},
+                     {"bytes", site.bytes},
+                     {"count", site.count},
+                     {"name", printable(short_name(trace, site.site))}});
   }
   for (const Floor floor : kFloorsTopDown) {
-    if (oom.state[floor].seen) floors[floor_name(floor)] = {{"live", oom.state[floor].live}, {"held", oom.state[floor].held}};
+    if (oom.state[floor].seen)
+      floors[floor_name(floor)] = {{"live", oom.state[floor].live}, {"held", oom.state[floor].held}};
   }
   return {{"at_ns", since_start(trace, oom.at.time_ns)},
           {"device", oom.device},
@@ -51,15 +56,16 @@ void print_lines(const char* title, const std::vector<std::string>& lines) {
 }
 
 void print_oom(const Trace& trace, const OomReport& oom) {
-  fmt::print("\nat {}: {} refused on device {}, {} floor: {}\n", when_text(trace, oom.at.time_ns), size_text(oom.request), device_text(oom.device),
-             floor_name(oom.floor), oom.oom_class);
+  fmt::print("\nat {}: {} refused on device {}, {} floor: {}\n", when_text(trace, oom.at.time_ns),
+             size_text(oom.request), device_text(oom.device), floor_name(oom.floor), oom.oom_class);
   fmt::print("  {:<15} {}\n", "asked by", printable(short_name(trace, oom.site)));
   print_lines("evidence", oom.evidence);
   print_lines("advice", oom.advice);
   print_lines("will not help", oom.will_not_help);
   for (std::size_t i = 0; i < std::min(kSitesShown, oom.top_sites.sites.size()); ++i) {
     const SiteBytes& site = oom.top_sites.sites[i];
-    fmt::print("  {:<15} {:>11}  {}\n", i == 0 ? "held by" : "", size_text(site.bytes), printable(short_name(trace, site.site)));
+    fmt::print("  {:<15} {:>11}  {}\n", i == 0 ? "held by" : "", size_text(site.bytes),
+               printable(short_name(trace, site.site)));
   }
 }
 

@@ -51,18 +51,23 @@ std::string duration_text(std::uint64_t ns) {
 
 std::string count_text(std::uint64_t count) {
   std::string text = std::to_string(count);
-  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3) text.insert(static_cast<std::size_t>(at), ",");
+  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3)
+    text.insert(static_cast<std::size_t>(at), ",");
   return text;
 }
 
-std::string percent_text(double share) { return fmt::format("{:.1f} %", share * 100); }
+std::string percent_text(double share) {
+  return fmt::format("{:.1f} %", share * 100);
+}
 
 std::uint64_t since_start(const Trace& trace, std::uint64_t time_ns) {
   const std::uint64_t time = std::min(time_ns, std::max(trace.end_ns, trace.start_ns));
   return time > trace.start_ns ? time - trace.start_ns : 0;
 }
 
-std::string when_text(const Trace& trace, std::uint64_t time_ns) { return duration_text(since_start(trace, time_ns)); }
+std::string when_text(const Trace& trace, std::uint64_t time_ns) {
+  return duration_text(since_start(trace, time_ns));
+}
 
 Json json_head(const Trace& trace) {
   Json reasons = Json::array();
@@ -88,7 +93,9 @@ Json site_json(const Trace& trace, SiteId site) {
   return {{"frames", std::move(frames)}};
 }
 
-void print_json(const Json& json) { fmt::print("{}\n", json.dump()); }
+void print_json(const Json& json) {
+  fmt::print("{}\n", json.dump());
+}
 
 void print_losses(const Trace& trace, std::FILE* out) {
   const std::vector<std::string> reasons = trace.loss_reasons();
@@ -107,13 +114,17 @@ std::string ground_text(const Trace& trace) {
   std::string devices;
   std::vector<std::string> names;
   for (const TraceDevice& device : trace.devices) {
-    if (!device.name.empty() && std::find(names.begin(), names.end(), device.name) == names.end()) names.push_back(device.name);
+    if (!device.name.empty() && std::find(names.begin(), names.end(), device.name) == names.end())
+      names.push_back(device.name);
   }
   for (const std::string& name : names) devices += (devices.empty() ? " " : ", ") + printable(name);
   switch (trace.ground) {
-    case Ground::Simulated: return devices.empty() ? "simulated" : "simulated on" + devices;
-    case Ground::Imported: return devices.empty() ? "imported" : "imported," + devices;
-    case Ground::Gpu: break;
+    case Ground::Simulated:
+      return devices.empty() ? "simulated" : "simulated on" + devices;
+    case Ground::Imported:
+      return devices.empty() ? "imported" : "imported," + devices;
+    case Ground::Gpu:
+      break;
   }
   return "real GPU" + devices;
 }
@@ -128,7 +139,8 @@ void print_processes(const Trace& trace, std::FILE* out) {
     if (!process.ended_orderly) line += "  (no orderly end: killed, or still running)";
     fmt::print(out, "{}\n", line);
   }
-  fmt::print(out, "{}, {}, {} events\n", ground_text(trace), duration_text(trace.end_ns - trace.start_ns), count_text(trace.event_count));
+  fmt::print(out, "{}, {}, {} events\n", ground_text(trace), duration_text(trace.end_ns - trace.start_ns),
+             count_text(trace.event_count));
 }
 
 std::string printable(const std::string& text) {

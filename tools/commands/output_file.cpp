@@ -16,7 +16,8 @@ OutputFile::OutputFile(const std::string& path) : path_(path) {
     return;
   }
   file_ = std::fopen(path.c_str(), "wb");
-  if (file_ == nullptr) throw Error(fmt::format("{}: cannot write: {}; name another file with -o", path, std::strerror(errno)));
+  if (file_ == nullptr)
+    throw Error(fmt::format("{}: cannot write: {}; name another file with -o", path, std::strerror(errno)));
 }
 
 OutputFile::~OutputFile() {
@@ -28,7 +29,8 @@ void OutputFile::close() {
   const int result = file_ == stdout ? std::fflush(file_) : std::fclose(file_);
   const int error = errno;
   file_ = nullptr;
-  if (failed || result != 0) throw Error(fmt::format("{}: cannot write it all: {}", path_, std::strerror(result != 0 ? error : EIO)));
+  if (failed || result != 0)
+    throw Error(fmt::format("{}: cannot write it all: {}", path_, std::strerror(result != 0 ? error : EIO)));
 }
 
 }  // namespace cuheap

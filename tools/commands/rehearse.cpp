@@ -1,5 +1,5 @@
-// cuheap rehearse --on DEVICE -- CMD: runs a program on the make-believe GPU and answers what it takes, where, whether it
-// fits, and what else it would fit on. Everything it says is simulated, and says so.
+// cuheap rehearse --on DEVICE -- CMD: runs a program on the make-believe GPU and answers what it takes, where, whether
+// it fits, and what else it would fit on. Everything it says is simulated, and says so.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -84,9 +84,11 @@ std::vector<Fit> fits_of(const std::vector<Need>& needs) {
   std::vector<Fit> fits;
   for (const KnownDevice& device : known_devices()) {
     const std::uint64_t need = most + device.context_bytes;
-    fits.push_back({&device, need, static_cast<std::int64_t>(device.total_bytes) - static_cast<std::int64_t>(need), need <= device.total_bytes});
+    fits.push_back({&device, need, static_cast<std::int64_t>(device.total_bytes) - static_cast<std::int64_t>(need),
+                    need <= device.total_bytes});
   }
-  std::stable_sort(fits.begin(), fits.end(), [](const Fit& a, const Fit& b) { return a.device->total_bytes < b.device->total_bytes; });
+  std::stable_sort(fits.begin(), fits.end(),
+                   [](const Fit& a, const Fit& b) { return a.device->total_bytes < b.device->total_bytes; });
   return fits;
 }
 
@@ -94,7 +96,8 @@ std::string size_with_sign(std::int64_t bytes) {
   return (bytes < 0 ? "-" : "+") + size_text(static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes));
 }
 
-Json rehearsal_json(const Trace& trace, const Summary& summary, const std::vector<Need>& needs, const RehearseArguments& arguments, int status) {
+Json rehearsal_json(const Trace& trace, const Summary& summary, const std::vector<Need>& needs,
+                    const RehearseArguments& arguments, int status) {
   Json json = summary_json(trace, summary);
   json["on"] = arguments.launch.simgpu;
   json["device_table"] = device_table_version();
@@ -102,15 +105,28 @@ Json rehearsal_json(const Trace& trace, const Summary& summary, const std::vecto
   json["fits"] = std::all_of(needs.begin(), needs.end(), [](const Need& need) { return need.fits(); });
   json["needs"] = Json::array();
   for (const Need& need : needs) {
-    json["needs"].push_back({{"device", need.device}, {"name", printable(need.name)}, {"total", need.total}, {"framework", need.framework},
-                             {"allocation", need.allocation}, {"physical", need.physical}, {"context_estimate", need.context},
-                             {"need", need.bytes()}, {"is_lower_bound", need.ooms != 0}, {"ooms", need.ooms}, {"fits", need.fits()}});
+    json["needs"].push_back({{"device", need.device},
+                             {"name", printable(need.name)},
+                             {"total", need.total},
+                             {"framework", need.framework},
+                             {"allocation", need.allocation},
+                             {"physical", need.physical},
+                             {"context_estimate", need.context},
+                             {"need", need.bytes()},
+                             {"is_lower_bound", need.ooms != 0},
+                             {"ooms", need.ooms},
+                             {"fits", need.fits()}});
   }
   json["would_fit"] = Json::array();
   const bool any_oom = std::any_of(needs.begin(), needs.end(), [](const Need& need) { return need.ooms != 0; });
   for (const Fit& fit : fits_of(needs)) {
-    json["would_fit"].push_back({{"device", fit.device->key}, {"name", fit.device->name}, {"total", fit.device->total_bytes}, {"need", fit.need},
-                                 {"margin", fit.margin}, {"fits", fit.fits}, {"is_lower_bound", any_oom}});
+    json["would_fit"].push_back({{"device", fit.device->key},
+                                 {"name", fit.device->name},
+                                 {"total", fit.device->total_bytes},
+                                 {"need", fit.need},
+                                 {"margin", fit.margin},
+                                 {"fits", fit.fits},
+                                 {"is_lower_bound", any_oom}});
   }
   return json;
 }
@@ -124,11 +140,14 @@ void print_need(const Need& need, std::FILE* out) {
   fmt::print(out, "  CUDA allocations at most    {:>11}\n", size_text(need.allocation));
   fmt::print(out, "  from the driver at most     {:>11}\n", size_text(need.physical));
   fmt::print(out, "  context, an estimate       ~{:>11}\n", size_text(need.context));
-  fmt::print(out, "  needs {}                 {:>11}\n", need.ooms != 0 ? "more than" : "about    ", size_text(need.bytes()));
+  fmt::print(out, "  needs {}                 {:>11}\n", need.ooms != 0 ? "more than" : "about    ",
+             size_text(need.bytes()));
 }
 
-void print_rehearsal(const Trace& trace, const Summary& summary, const std::vector<Need>& needs, const RehearseArguments& arguments, std::FILE* out) {
-  fmt::print(out, "\nrehearsal, simulated on {} (device table {}); no kernel ran, so values are not real\n", arguments.launch.simgpu, device_table_version());
+void print_rehearsal(const Trace& trace, const Summary& summary, const std::vector<Need>& needs,
+                     const RehearseArguments& arguments, std::FILE* out) {
+  fmt::print(out, "\nrehearsal, simulated on {} (device table {}); no kernel ran, so values are not real\n",
+             arguments.launch.simgpu, device_table_version());
   print_losses(trace, out);
   if (needs.empty()) fmt::print(out, "the program took no device memory\n");
   for (const Need& need : needs) print_need(need, out);
@@ -143,15 +162,20 @@ void print_rehearsal(const Trace& trace, const Summary& summary, const std::vect
   fmt::print(out, "what else it would fit on{}\n", needs.size() > 1 ? fmt::format(", {} of each", needs.size()) : "");
   for (const Fit& fit : fits_of(needs)) {
     fmt::print(out, "  {:<12}{:>11}  {:<13}{:>12}\n", fit.device->key, size_text(fit.device->total_bytes),
-               !fit.fits ? "does not fit" : any_oom ? "unknown" : "fits", size_with_sign(fit.margin));
+               !fit.fits ? "does not fit"
+               : any_oom ? "unknown"
+                         : "fits",
+               size_with_sign(fit.margin));
   }
-  fmt::print(out, "library workspaces differ between generations: rehearse with --on DEVICE before you rely on a close one\n");
+  fmt::print(
+      out, "library workspaces differ between generations: rehearse with --on DEVICE before you rely on a close one\n");
 }
 
 int rehearse(const RehearseArguments& arguments) {
   const LaunchResult result = launch(arguments.launch);
   if (!result.started) return result.status;
-  if (result.directory.empty()) throw Error("nothing was recorded, so there is nothing to answer; the line above says why");
+  if (result.directory.empty())
+    throw Error("nothing was recorded, so there is nothing to answer; the line above says why");
   Trace trace;
   try {
     trace = open_trace(result.directory);
@@ -167,7 +191,9 @@ int rehearse(const RehearseArguments& arguments) {
     print_json(rehearsal_json(trace, summary, needs, arguments, result.status));
   } else {
     print_rehearsal(trace, summary, needs, arguments, stderr);
-    if (result.status != 0) tell(fmt::format("the program ended with status {}: what it would have taken later is not in these numbers", result.status));
+    if (result.status != 0)
+      tell(fmt::format("the program ended with status {}: what it would have taken later is not in these numbers",
+                       result.status));
     tell(fmt::format("recorded into {}; next: cuheap report {}", result.directory, result.directory));
   }
   return result.status;
@@ -178,9 +204,11 @@ int rehearse(const RehearseArguments& arguments) {
 Action define_rehearse(CLI::App& app) {
   const auto arguments = std::make_shared<RehearseArguments>();
   arguments->launch.simgpu = "h100-80g";
-  app.add_option("--on", arguments->launch.simgpu, "device, or several by comma: h100-80g, 24GiB, 2xa100-80g")->capture_default_str();
+  app.add_option("--on", arguments->launch.simgpu, "device, or several by comma: h100-80g, 24GiB, 2xa100-80g")
+      ->capture_default_str();
   app.add_option("-o,--output", arguments->launch.directory, "run directory; default: cuheap-<command>-<date>-<pid>");
-  app.add_option("--pool", arguments->launch.pool, "serve allocations from cuheap's own pool: auto, on or off; default: off")
+  app.add_option("--pool", arguments->launch.pool,
+                 "serve allocations from cuheap's own pool: auto, on or off; default: off")
       ->check(CLI::IsMember({"auto", "on", "off"}));
   app.add_flag("--json", arguments->json, "print JSON on stdout (docs/json.md); the program's stdout goes to stderr");
   return [arguments](const Program& program) {

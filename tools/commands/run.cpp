@@ -45,9 +45,7 @@ void conclude(const LaunchResult& result) {
     print_losses(trace, stderr);
     print_processes(trace, stderr);
     print_summary(trace, summarize(trace), kSitesShown, stderr);
-  } catch (const std::exception& error) {
-    tell(error.what());
-  }
+  } catch (const std::exception& error) { tell(error.what()); }
   tell(fmt::format("recorded into {}; next: cuheap report {}", result.directory, result.directory));
 }
 
@@ -65,7 +63,8 @@ Action define_run(CLI::App& app) {
   app.add_option("--pool", arguments->launch.pool, "serve allocations from cuheap's own pool: auto, on or off")
       ->check(CLI::IsMember({"auto", "on", "off"}));
   CLI::Option* const simgpu =
-      app.add_option("--simgpu", arguments->launch.simgpu, "run on the make-believe GPU: a device such as h100-80g, or 24GiB, 2x80GiB");
+      app.add_option("--simgpu", arguments->launch.simgpu,
+                     "run on the make-believe GPU: a device such as h100-80g, or 24GiB, 2x80GiB");
   simgpu->expected(0, 1);
   app.add_flag("--no-stacks", arguments->no_stacks, "record no call stacks");
   app.add_flag("-q,--quiet", arguments->quiet, "no summary at the end");

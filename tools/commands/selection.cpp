@@ -32,13 +32,19 @@ When when_of(const TraceArguments& arguments, const Trace& trace) {
 }
 
 std::pair<std::uint64_t, std::uint64_t> window_of(const TraceArguments& arguments, const Trace& trace) {
-  const std::uint64_t from = arguments.from.empty() ? trace.start_ns : trace.start_ns + parse_time_ns(arguments.from, "--from");
+  const std::uint64_t from =
+      arguments.from.empty() ? trace.start_ns : trace.start_ns + parse_time_ns(arguments.from, "--from");
   // One past the end, so that the last event is inside.
-  const std::uint64_t to = arguments.to.empty() ? trace.end_ns + 1 : trace.start_ns + parse_time_ns(arguments.to, "--to");
-  if (from >= to) throw Error(fmt::format("--from {} --to {}: the window is empty; the run lasts {} ns", arguments.from, arguments.to, trace.end_ns - trace.start_ns));
+  const std::uint64_t to =
+      arguments.to.empty() ? trace.end_ns + 1 : trace.start_ns + parse_time_ns(arguments.to, "--to");
+  if (from >= to)
+    throw Error(fmt::format("--from {} --to {}: the window is empty; the run lasts {} ns", arguments.from, arguments.to,
+                            trace.end_ns - trace.start_ns));
   return {from, to};
 }
 
-bool has_window(const TraceArguments& arguments) { return !arguments.from.empty() || !arguments.to.empty(); }
+bool has_window(const TraceArguments& arguments) {
+  return !arguments.from.empty() || !arguments.to.empty();
+}
 
 }  // namespace cuheap

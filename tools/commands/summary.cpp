@@ -45,14 +45,15 @@ void print_device(const Trace& trace, const DeviceSummary& device, std::FILE* ou
   std::string head = "device " + device_text(device.state.device);
   if (!device.name.empty()) head += "  " + printable(device.name);
   if (device.total_bytes != 0) head += "  " + size_text(device.total_bytes);
-  fmt::print(out, "\n{}\n  {:<12}{:>11}{:>12}{:>11}{:>11}{:>14}{:>14}\n", head, "floor", "peak", "at", "held then", "at end", "allocations", "frees");
+  fmt::print(out, "\n{}\n  {:<12}{:>11}{:>12}{:>11}{:>11}{:>14}{:>14}\n", head, "floor", "peak", "at", "held then",
+             "at end", "allocations", "frees");
   for (const Floor floor : kFloorsTopDown) {
     const FloorState& state = device.state[floor];
     if (!state.seen) continue;
     const FloorPeak peak = peak_of(state, floor);
-    fmt::print(out, "  {:<12}{:>11}{:>12}{:>11}{:>11}{:>14}{:>14}\n", floor_name(floor), size_text(peak.bytes), when_text(trace, peak.at_ns),
-               floor == Floor::Physical ? "" : size_text(state.peak_held), size_text(peak.end), count_text(state.allocations),
-               count_text(state.frees));
+    fmt::print(out, "  {:<12}{:>11}{:>12}{:>11}{:>11}{:>14}{:>14}\n", floor_name(floor), size_text(peak.bytes),
+               when_text(trace, peak.at_ns), floor == Floor::Physical ? "" : size_text(state.peak_held),
+               size_text(peak.end), count_text(state.allocations), count_text(state.frees));
     if (state.ooms != 0) fmt::print(out, "  {:<12}{} out of memory; see `cuheap oom`\n", "", count_text(state.ooms));
   }
 }
@@ -64,7 +65,9 @@ FloorPeak peak_of(const FloorState& state, Floor floor) {
   return {state.peak_live, state.peak_live_ns, state.live};
 }
 
-std::string device_text(std::int16_t device) { return device == kHostDevice ? "host" : std::to_string(device); }
+std::string device_text(std::int16_t device) {
+  return device == kHostDevice ? "host" : std::to_string(device);
+}
 
 Json summary_json(const Trace& trace, const Summary& summary) {
   Json json = json_head(trace);
@@ -78,7 +81,10 @@ Json summary_json(const Trace& trace, const Summary& summary) {
     for (const Floor floor : kFloorsTopDown) {
       if (device.state[floor].seen) floors[floor_name(floor)] = floor_json(trace, device.state[floor], floor);
     }
-    json["devices"].push_back({{"device", device.state.device}, {"name", printable(device.name)}, {"total", device.total_bytes}, {"floors", std::move(floors)}});
+    json["devices"].push_back({{"device", device.state.device},
+                               {"name", printable(device.name)},
+                               {"total", device.total_bytes},
+                               {"floors", std::move(floors)}});
   }
   json["peak_ns"] = since_start(trace, summary.peak.time_ns);
   json["top_sites"] = Json::array();
@@ -105,10 +111,11 @@ void print_summary(const Trace& trace, const Summary& summary, std::size_t sites
       fmt::print(out, "\nsites at the peak ({} floor, {})\n  {:>11}{:>11}{:>12}  {}\n", floor_name(site.floor),
                  when_text(trace, summary.peak.time_ns), "bytes", "at end", "blocks", "where");
     }
-    fmt::print(out, "  {:>11}{:>11}{:>12}  {}\n", size_text(site.peak_bytes), size_text(site.end_bytes), count_text(site.peak_count),
-               printable(short_name(trace, site.site)));
+    fmt::print(out, "  {:>11}{:>11}{:>12}  {}\n", size_text(site.peak_bytes), size_text(site.end_bytes),
+               count_text(site.peak_count), printable(short_name(trace, site.site)));
   }
-  if (summary.unmatched_frees != 0) fmt::print(out, "\n{} frees of blocks that no event had allocated\n", count_text(summary.unmatched_frees));
+  if (summary.unmatched_frees != 0)
+    fmt::print(out, "\n{} frees of blocks that no event had allocated\n", count_text(summary.unmatched_frees));
 }
 
 Action define_summary(CLI::App& app) {

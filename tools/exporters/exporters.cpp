@@ -18,7 +18,8 @@ using Json = nlohmann::ordered_json;
 class SpeedscopeFrames {
  public:
   std::size_t index_of(const Frame& frame) {
-    const auto [at, is_new] = numbers_.emplace(std::tuple(frame.function, frame.file, frame.line, frame.module), numbers_.size());
+    const auto [at, is_new] =
+        numbers_.emplace(std::tuple(frame.function, frame.file, frame.line, frame.module), numbers_.size());
     if (is_new) {
       Json json{{"name", frame.function}};
       if (!frame.file.empty()) json["file"] = frame.file;
@@ -80,7 +81,9 @@ void export_speedscope(const Trace& trace, const LiveSites& sites, const std::st
 }
 
 void export_csv(const Trace& trace, std::FILE* out) {
-  fmt::print(out, "time_ns,kind,floor,family,process,thread,device,address,size,stream,context,extra0,extra1,phase,flags,stack\n");
+  fmt::print(
+      out,
+      "time_ns,kind,floor,family,process,thread,device,address,size,stream,context,extra0,extra1,phase,flags,stack\n");
   std::vector<std::string> stacks(trace.sites.size());  // made once a site
   fmt::memory_buffer text;
   trace.events->for_each([&](std::span<const Event> events) {
@@ -89,9 +92,10 @@ void export_csv(const Trace& trace, std::FILE* out) {
       std::string& stack = stacks[e.site];
       if (e.site != 0 && stack.empty()) stack = csv_stack(trace, e.site);
       const std::uint64_t time = e.time_ns > trace.start_ns ? e.time_ns - trace.start_ns : 0;
-      fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{:#x},{},{:#x},{:#x},{},{},{},{},{}\n", time, event_kind_name(e.kind),
-                     floor_name(e.floor), family_name(e.family), e.process, e.thread, e.device, e.address, e.size, e.stream, e.context, e.extra0,
-                     e.extra1, csv_field(trace.names.at(e.phase)), e.flags, stack);
+      fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{:#x},{},{:#x},{:#x},{},{},{},{},{}\n", time,
+                     event_kind_name(e.kind), floor_name(e.floor), family_name(e.family), e.process, e.thread, e.device,
+                     e.address, e.size, e.stream, e.context, e.extra0, e.extra1, csv_field(trace.names.at(e.phase)),
+                     e.flags, stack);
     }
     std::fwrite(text.data(), 1, text.size(), out);
   });

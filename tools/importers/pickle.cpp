@@ -12,16 +12,47 @@ namespace {
 
 // Names as in the format's own documentation (Lib/pickletools.py). What is not here is refused.
 enum Opcode : std::uint8_t {
-  kMark = '(', kStop = '.', kPop = '0', kPopMark = '1',
-  kBinInt = 'J', kBinInt1 = 'K', kBinInt2 = 'M', kLong1 = 0x8a, kLong4 = 0x8b, kBinFloat = 'G',
-  kNone = 'N', kNewTrue = 0x88, kNewFalse = 0x89,
-  kShortBinUnicode = 0x8c, kBinUnicode = 'X', kBinUnicode8 = 0x8d,
-  kShortBinBytes = 'C', kBinBytes = 'B', kBinBytes8 = 0x8e, kShortBinString = 'U', kBinString = 'T',
-  kEmptyDict = '}', kEmptyList = ']', kEmptyTuple = ')',
-  kAppend = 'a', kAppends = 'e', kList = 'l', kTuple = 't', kTuple1 = 0x85, kTuple2 = 0x86, kTuple3 = 0x87,
-  kDict = 'd', kSetItem = 's', kSetItems = 'u',
-  kBinPut = 'q', kLongBinPut = 'r', kMemoize = 0x94, kBinGet = 'h', kLongBinGet = 'j',
-  kProto = 0x80, kFrame = 0x95,
+  kMark = '(',
+  kStop = '.',
+  kPop = '0',
+  kPopMark = '1',
+  kBinInt = 'J',
+  kBinInt1 = 'K',
+  kBinInt2 = 'M',
+  kLong1 = 0x8a,
+  kLong4 = 0x8b,
+  kBinFloat = 'G',
+  kNone = 'N',
+  kNewTrue = 0x88,
+  kNewFalse = 0x89,
+  kShortBinUnicode = 0x8c,
+  kBinUnicode = 'X',
+  kBinUnicode8 = 0x8d,
+  kShortBinBytes = 'C',
+  kBinBytes = 'B',
+  kBinBytes8 = 0x8e,
+  kShortBinString = 'U',
+  kBinString = 'T',
+  kEmptyDict = '}',
+  kEmptyList = ']',
+  kEmptyTuple = ')',
+  kAppend = 'a',
+  kAppends = 'e',
+  kList = 'l',
+  kTuple = 't',
+  kTuple1 = 0x85,
+  kTuple2 = 0x86,
+  kTuple3 = 0x87,
+  kDict = 'd',
+  kSetItem = 's',
+  kSetItems = 'u',
+  kBinPut = 'q',
+  kLongBinPut = 'r',
+  kMemoize = 0x94,
+  kBinGet = 'h',
+  kLongBinGet = 'j',
+  kProto = 0x80,
+  kFrame = 0x95,
 };
 
 constexpr unsigned kOldest = 2, kNewest = 5;
@@ -51,15 +82,20 @@ class Pickle::Parser {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& what) const { throw Error(fmt::format("{}: at byte {}: {}", file_, opcode_at_, what)); }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(fmt::format("{}: at byte {}: {}", file_, opcode_at_, what));
+  }
   [[noreturn]] void refuse(std::uint8_t opcode) const {
-    if (is_dangerous(opcode)) fail(fmt::format("opcode {:#04x} would import or call Python code; a memory snapshot never does: refused", opcode));
+    if (is_dangerous(opcode))
+      fail(fmt::format("opcode {:#04x} would import or call Python code; a memory snapshot never does: refused",
+                       opcode));
     fail(fmt::format("opcode {:#04x} does not occur in memory snapshots: damaged, or another kind of pickle", opcode));
   }
 
   std::span<const std::uint8_t> take(std::uint64_t size) {
     if (size > in_.size() - at_) {
-      fail(fmt::format("the file ends here (it has {} bytes): truncated, write the snapshot again or copy it whole", in_.size()));
+      fail(fmt::format("the file ends here (it has {} bytes): truncated, write the snapshot again or copy it whole",
+                       in_.size()));
     }
     const auto taken = in_.subspan(at_, static_cast<std::size_t>(size));
     at_ += static_cast<std::size_t>(size);
@@ -105,7 +141,9 @@ class Pickle::Parser {
     }
     return out_.elements_[out_.values_[stack_.back()].bits];
   }
-  void add(std::vector<Ref>& elements, const std::vector<Ref>& values) { elements.insert(elements.end(), values.begin(), values.end()); }
+  void add(std::vector<Ref>& elements, const std::vector<Ref>& values) {
+    elements.insert(elements.end(), values.begin(), values.end());
+  }
   std::vector<Ref> pairs(std::vector<Ref> values) const {
     if (values.size() % 2 != 0) fail("a dictionary with a key and no value: damaged");
     return values;
@@ -123,26 +161,59 @@ class Pickle::Parser {
 
   bool push_scalar(std::uint8_t opcode) {
     switch (opcode) {
-      case kNone: push(make(Type::None)); return true;
-      case kNewTrue: push(make(Type::Bool, 1)); return true;
-      case kNewFalse: push(make(Type::Bool, 0)); return true;
-      case kBinInt: push(make(Type::Int, static_cast<std::uint64_t>(static_cast<std::int64_t>(static_cast<std::int32_t>(number(4)))))); return true;
-      case kBinInt1: push(make(Type::Int, number(1))); return true;
-      case kBinInt2: push(make(Type::Int, number(2))); return true;
-      case kLong1: push_long(number(1)); return true;
-      case kLong4: push_long(number(4)); return true;
-      case kBinFloat: take(8); push(make(Type::Float)); return true;
-      default: return false;
+      case kNone:
+        push(make(Type::None));
+        return true;
+      case kNewTrue:
+        push(make(Type::Bool, 1));
+        return true;
+      case kNewFalse:
+        push(make(Type::Bool, 0));
+        return true;
+      case kBinInt:
+        push(make(Type::Int,
+                  static_cast<std::uint64_t>(static_cast<std::int64_t>(static_cast<std::int32_t>(number(4))))));
+        return true;
+      case kBinInt1:
+        push(make(Type::Int, number(1)));
+        return true;
+      case kBinInt2:
+        push(make(Type::Int, number(2)));
+        return true;
+      case kLong1:
+        push_long(number(1));
+        return true;
+      case kLong4:
+        push_long(number(4));
+        return true;
+      case kBinFloat:
+        take(8);
+        push(make(Type::Float));
+        return true;
+      default:
+        return false;
     }
   }
 
   bool push_text(std::uint8_t opcode) {
     std::size_t width = 0;
     switch (opcode) {
-      case kShortBinUnicode: case kShortBinBytes: case kShortBinString: width = 1; break;
-      case kBinUnicode: case kBinBytes: case kBinString: width = 4; break;
-      case kBinUnicode8: case kBinBytes8: width = 8; break;
-      default: return false;
+      case kShortBinUnicode:
+      case kShortBinBytes:
+      case kShortBinString:
+        width = 1;
+        break;
+      case kBinUnicode:
+      case kBinBytes:
+      case kBinString:
+        width = 4;
+        break;
+      case kBinUnicode8:
+      case kBinBytes8:
+        width = 8;
+        break;
+      default:
+        return false;
     }
     const std::uint64_t size = number(width);
     const std::size_t at = at_;
@@ -160,36 +231,92 @@ class Pickle::Parser {
 
   bool build(std::uint8_t opcode) {
     switch (opcode) {
-      case kMark: marks_.push_back(stack_.size()); return true;
-      case kPop: pop(); return true;
-      case kPopMark: pop_to_mark(); return true;
-      case kEmptyDict: push(make_container(Type::Dict)); return true;
-      case kEmptyList: push(make_container(Type::List)); return true;
-      case kEmptyTuple: push_tuple(0); return true;
-      case kTuple1: push_tuple(1); return true;
-      case kTuple2: push_tuple(2); return true;
-      case kTuple3: push_tuple(3); return true;
-      case kTuple: push(make_container(Type::Tuple, pop_to_mark())); return true;
-      case kList: push(make_container(Type::List, pop_to_mark())); return true;
-      case kDict: push(make_container(Type::Dict, pairs(pop_to_mark()))); return true;
-      case kAppend: { const Ref value = pop(); container(Type::List).push_back(value); return true; }
-      case kAppends: { const std::vector<Ref> values = pop_to_mark(); add(container(Type::List), values); return true; }
-      case kSetItem: { const Ref value = pop(), key = pop(); add(container(Type::Dict), {key, value}); return true; }
-      case kSetItems: { const std::vector<Ref> values = pairs(pop_to_mark()); add(container(Type::Dict), values); return true; }
-      default: return false;
+      case kMark:
+        marks_.push_back(stack_.size());
+        return true;
+      case kPop:
+        pop();
+        return true;
+      case kPopMark:
+        pop_to_mark();
+        return true;
+      case kEmptyDict:
+        push(make_container(Type::Dict));
+        return true;
+      case kEmptyList:
+        push(make_container(Type::List));
+        return true;
+      case kEmptyTuple:
+        push_tuple(0);
+        return true;
+      case kTuple1:
+        push_tuple(1);
+        return true;
+      case kTuple2:
+        push_tuple(2);
+        return true;
+      case kTuple3:
+        push_tuple(3);
+        return true;
+      case kTuple:
+        push(make_container(Type::Tuple, pop_to_mark()));
+        return true;
+      case kList:
+        push(make_container(Type::List, pop_to_mark()));
+        return true;
+      case kDict:
+        push(make_container(Type::Dict, pairs(pop_to_mark())));
+        return true;
+      case kAppend: {
+        const Ref value = pop();
+        container(Type::List).push_back(value);
+        return true;
+      }
+      case kAppends: {
+        const std::vector<Ref> values = pop_to_mark();
+        add(container(Type::List), values);
+        return true;
+      }
+      case kSetItem: {
+        const Ref value = pop(), key = pop();
+        add(container(Type::Dict), {key, value});
+        return true;
+      }
+      case kSetItems: {
+        const std::vector<Ref> values = pairs(pop_to_mark());
+        add(container(Type::Dict), values);
+        return true;
+      }
+      default:
+        return false;
     }
   }
 
   bool memo(std::uint8_t opcode) {
     switch (opcode) {
-      case kProto: number(1); return true;
-      case kFrame: number(8); return true;  // a hint for streaming readers
-      case kMemoize: put(memo_.size()); return true;
-      case kBinPut: put(number(1)); return true;
-      case kLongBinPut: put(number(4)); return true;
-      case kBinGet: get(number(1)); return true;
-      case kLongBinGet: get(number(4)); return true;
-      default: return false;
+      case kProto:
+        number(1);
+        return true;
+      case kFrame:
+        number(8);
+        return true;  // a hint for streaming readers
+      case kMemoize:
+        put(memo_.size());
+        return true;
+      case kBinPut:
+        put(number(1));
+        return true;
+      case kLongBinPut:
+        put(number(4));
+        return true;
+      case kBinGet:
+        get(number(1));
+        return true;
+      case kLongBinGet:
+        get(number(4));
+        return true;
+      default:
+        return false;
     }
   }
 
@@ -202,7 +329,8 @@ class Pickle::Parser {
     memo_[static_cast<std::size_t>(slot)] = value;
   }
   void get(std::uint64_t slot) {
-    if (slot >= memo_.size() || memo_[static_cast<std::size_t>(slot)] == kNoValue) fail("refers to a value that was never stored: damaged");
+    if (slot >= memo_.size() || memo_[static_cast<std::size_t>(slot)] == kNoValue)
+      fail("refers to a value that was never stored: damaged");
     push(memo_[static_cast<std::size_t>(slot)]);
   }
 
@@ -216,7 +344,9 @@ class Pickle::Parser {
   std::vector<std::size_t> marks_;
 };
 
-Pickle::Pickle(std::span<const std::uint8_t> bytes, const std::string& file) : bytes_(bytes) { Parser(*this, file).run(); }
+Pickle::Pickle(std::span<const std::uint8_t> bytes, const std::string& file) : bytes_(bytes) {
+  Parser(*this, file).run();
+}
 
 std::optional<std::int64_t> Pickle::integer(Ref value) const {
   const Value& v = values_[value];

@@ -1,5 +1,6 @@
-// Pickle: the data in a Python pickle, protocols 2 to 5, and nothing but data. An opcode that could import, call or build
-// an object is refused; nothing recurses; memory is a small multiple of the file. First step of importing a snapshot.
+// Pickle: the data in a Python pickle, protocols 2 to 5, and nothing but data. An opcode that could import, call or
+// build an object is refused; nothing recurses; memory is a small multiple of the file. First step of importing a
+// snapshot.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -30,7 +30,15 @@ struct PytorchSnapshot {
     std::vector<Block> blocks;
   };
   enum class Action : std::uint8_t {
-    Alloc, FreeRequested, FreeCompleted, SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap, OutOfMemory, Other,
+    Alloc,
+    FreeRequested,
+    FreeCompleted,
+    SegmentAlloc,
+    SegmentFree,
+    SegmentMap,
+    SegmentUnmap,
+    OutOfMemory,
+    Other,
   };
   struct Entry {
     Action action = Action::Other;
@@ -49,9 +57,9 @@ struct PytorchSnapshot {
   std::vector<Frame> frames;
   std::vector<std::vector<std::uint32_t>> stacks;  // of indexes into frames, innermost first
   std::vector<Segment> segments;
-  std::vector<Entry> entries;                      // of all devices, by time
-  std::vector<Annotation> annotations;             // by time
-  std::string settings;                            // PYTORCH_CUDA_ALLOC_CONF as it was
+  std::vector<Entry> entries;           // of all devices, by time
+  std::vector<Annotation> annotations;  // by time
+  std::string settings;                 // PYTORCH_CUDA_ALLOC_CONF as it was
   std::uint64_t unknown_actions = 0;
 };
 
@@ -61,9 +69,9 @@ PytorchSnapshot read_pytorch_snapshot(const std::string& path);
 
 /// What of a snapshot had no place in the trace.
 struct ImportReport {
-  std::uint64_t initial_blocks = 0;    // alive before the history begins
+  std::uint64_t initial_blocks = 0;  // alive before the history begins
   std::uint64_t initial_segments = 0;
-  std::uint64_t unmatched_frees = 0;   // of blocks that nothing had allocated
+  std::uint64_t unmatched_frees = 0;  // of blocks that nothing had allocated
   std::uint64_t unknown_actions = 0;
 };
 
@@ -72,9 +80,9 @@ ImportReport write_as_trace(const PytorchSnapshot& snapshot, const std::string& 
 
 /// The oracle that needs no expected file: replaying the trace's events must end exactly in the snapshot's segments.
 struct ImportCheck {
-  std::uint64_t blocks = 0, block_bytes = 0;      // of the snapshot
+  std::uint64_t blocks = 0, block_bytes = 0;  // of the snapshot
   std::uint64_t segments = 0, segment_bytes = 0;
-  std::vector<std::string> differences;           // first few, in words
+  std::vector<std::string> differences;  // first few, in words
   bool passed() const { return differences.empty(); }
 };
 ImportCheck check_import(const PytorchSnapshot& snapshot, const Trace& trace);

@@ -16,7 +16,8 @@ using Snapshot = PytorchSnapshot;
 
 class SnapshotReader {
  public:
-  SnapshotReader(const Pickle& pickle, std::size_t file_bytes, Snapshot& out) : in_(pickle), out_(out), budget_(file_bytes) {
+  SnapshotReader(const Pickle& pickle, std::size_t file_bytes, Snapshot& out)
+      : in_(pickle), out_(out), budget_(file_bytes) {
     out_.stacks.emplace_back();
   }
 
@@ -24,12 +25,15 @@ class SnapshotReader {
     const Pickle::Ref root = in_.root();
     const auto segments = in_.find(root, "segments"), traces = in_.find(root, "device_traces");
     if (!segments || in_.type(*segments) != Pickle::Type::List) {
-      throw Error(out_.file + ": no PyTorch memory snapshot: it has no list `segments`; write one with torch.cuda.memory._dump_snapshot()");
+      throw Error(
+          out_.file +
+          ": no PyTorch memory snapshot: it has no list `segments`; write one with torch.cuda.memory._dump_snapshot()");
     }
     for (const Pickle::Ref segment : in_.items(*segments)) read_segment(segment);
     if (traces) read_traces(*traces);
     if (const auto annotations = in_.find(root, "external_annotations")) read_annotations(*annotations);
-    if (const auto settings = in_.find(root, "allocator_settings")) out_.settings = text(*settings, "PYTORCH_CUDA_ALLOC_CONF");
+    if (const auto settings = in_.find(root, "allocator_settings"))
+      out_.settings = text(*settings, "PYTORCH_CUDA_ALLOC_CONF");
   }
 
  private:
@@ -44,7 +48,8 @@ class SnapshotReader {
     const auto number = in_.integer(*value);
     if (number) return static_cast<std::uint64_t>(*number);
     if (in_.type(*value) == Pickle::Type::None) return otherwise;
-    throw Error(fmt::format("{}: `{}` of an entry is no number of 64 bits: not a snapshot that PyTorch wrote", out_.file, key));
+    throw Error(
+        fmt::format("{}: `{}` of an entry is no number of 64 bits: not a snapshot that PyTorch wrote", out_.file, key));
   }
   std::string text(Pickle::Ref dict, std::string_view key) const {
     const auto value = in_.find(dict, key);
@@ -59,7 +64,8 @@ class SnapshotReader {
   std::uint32_t frame(Pickle::Ref dict) {
     const auto [at, is_new] = frames_.emplace(dict, static_cast<std::uint32_t>(out_.frames.size()));
     if (is_new) {
-      Snapshot::Frame frame{text(dict, "name"), text(dict, "filename"), static_cast<std::uint32_t>(number(dict, "line"))};
+      Snapshot::Frame frame{text(dict, "name"), text(dict, "filename"),
+                            static_cast<std::uint32_t>(number(dict, "line"))};
       if (frame.file == "??") frame.file.clear();
       if (frame.function.empty()) frame.function.assign(1, '?');
       out_.frames.push_back(std::move(frame));
@@ -70,7 +76,8 @@ class SnapshotReader {
   /// Frames that PyTorch's recorder adds on top of every stack.
   bool is_recorders_own(std::uint32_t frame) const {
     const std::string& name = out_.frames[frame].function;
-    return name.find("unwind::unwind") != std::string::npos || name.find("CapturedTraceback::gather") != std::string::npos ||
+    return name.find("unwind::unwind") != std::string::npos ||
+           name.find("CapturedTraceback::gather") != std::string::npos ||
            name.find("gather_with_cpp") != std::string::npos;
   }
 
@@ -132,15 +139,20 @@ class SnapshotReader {
       for (const Pickle::Ref entry : in_.items(trace)) read_entry(entry, ordinal(device));
       ++device;
     }
-    std::stable_sort(out_.entries.begin(), out_.entries.end(), [](const auto& a, const auto& b) { return a.time_us < b.time_us; });
+    std::stable_sort(out_.entries.begin(), out_.entries.end(),
+                     [](const auto& a, const auto& b) { return a.time_us < b.time_us; });
   }
 
   void read_entry(Pickle::Ref dict, std::int16_t device) {
     static const std::unordered_map<std::string, Snapshot::Action> kActions{
-        {"alloc", Snapshot::Action::Alloc}, {"free_requested", Snapshot::Action::FreeRequested},
-        {"free_completed", Snapshot::Action::FreeCompleted}, {"segment_alloc", Snapshot::Action::SegmentAlloc},
-        {"segment_free", Snapshot::Action::SegmentFree}, {"segment_map", Snapshot::Action::SegmentMap},
-        {"segment_unmap", Snapshot::Action::SegmentUnmap}, {"oom", Snapshot::Action::OutOfMemory}};
+        {"alloc", Snapshot::Action::Alloc},
+        {"free_requested", Snapshot::Action::FreeRequested},
+        {"free_completed", Snapshot::Action::FreeCompleted},
+        {"segment_alloc", Snapshot::Action::SegmentAlloc},
+        {"segment_free", Snapshot::Action::SegmentFree},
+        {"segment_map", Snapshot::Action::SegmentMap},
+        {"segment_unmap", Snapshot::Action::SegmentUnmap},
+        {"oom", Snapshot::Action::OutOfMemory}};
     spend();
     const std::string name = text(dict, "action");
     const auto action = kActions.find(name);
@@ -167,7 +179,8 @@ class SnapshotReader {
       if (stage != "START" && stage != "END") continue;
       out_.annotations.push_back({stage == "START", number(dict, "time_us"), text(dict, "name")});
     }
-    std::stable_sort(out_.annotations.begin(), out_.annotations.end(), [](const auto& a, const auto& b) { return a.time_us < b.time_us; });
+    std::stable_sort(out_.annotations.begin(), out_.annotations.end(),
+                     [](const auto& a, const auto& b) { return a.time_us < b.time_us; });
   }
 
   const Pickle& in_;

@@ -1,5 +1,5 @@
-// PytorchSnapshot -> trace file. A history begins late: what was alive before it is found by undoing the history from the
-// segments at its end, and written first, flagged kEventInitial.
+// PytorchSnapshot -> trace file. A history begins late: what was alive before it is found by undoing the history from
+// the segments at its end, and written first, flagged kEventInitial.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,15 +46,24 @@ State initial_state(const Snapshot& snapshot) {
     const Place place{entry->device, entry->address};
     RangePieces& segments = state.segments[entry->device];
     switch (entry->action) {
-      case Action::Alloc: state.blocks.erase(place); break;
+      case Action::Alloc:
+        state.blocks.erase(place);
+        break;
       // Who allocated a block that is freed later is not known; the stack of an entry is the freeing one.
       case Action::FreeRequested:
-      case Action::FreeCompleted: state.blocks[place] = {entry->size, entry->stream, 0}; break;
+      case Action::FreeCompleted:
+        state.blocks[place] = {entry->size, entry->stream, 0};
+        break;
       case Action::SegmentAlloc:
-      case Action::SegmentMap: segments.remove(entry->address, entry->size); break;
+      case Action::SegmentMap:
+        segments.remove(entry->address, entry->size);
+        break;
       case Action::SegmentFree:
-      case Action::SegmentUnmap: segments.add(entry->address, entry->size); break;
-      default: break;
+      case Action::SegmentUnmap:
+        segments.add(entry->address, entry->size);
+        break;
+      default:
+        break;
     }
   }
   return state;
@@ -76,7 +85,9 @@ class SnapshotWriter {
     std::uint64_t now_us = 0;
     for (const Snapshot::Entry& entry : in_.entries) {
       // A phase begins before and ends after what happened in its microsecond.
-      const auto due = [&] { return annotation->begins ? annotation->time_us <= entry.time_us : annotation->time_us < entry.time_us; };
+      const auto due = [&] {
+        return annotation->begins ? annotation->time_us <= entry.time_us : annotation->time_us < entry.time_us;
+      };
       for (; annotation != in_.annotations.end() && due(); ++annotation) write_annotation(*annotation);
       now_us = entry.time_us;
       write_entry(entry);
@@ -93,7 +104,8 @@ class SnapshotWriter {
  private:
   std::uint64_t first_time_ns() const {
     std::uint64_t first = in_.entries.empty() ? 0 : in_.entries.front().time_us;
-    if (!in_.annotations.empty()) first = in_.entries.empty() ? in_.annotations.front().time_us : std::min(first, in_.annotations.front().time_us);
+    if (!in_.annotations.empty())
+      first = in_.entries.empty() ? in_.annotations.front().time_us : std::min(first, in_.annotations.front().time_us);
     return first * 1000;
   }
 
@@ -114,7 +126,8 @@ class SnapshotWriter {
     SiteId site = 0;
     for (auto index = frames.rbegin(); index != frames.rend(); ++index) {
       const Snapshot::Frame& frame = in_.frames[*index];
-      const std::uint32_t code = out_.define_code(is_python(frame) ? Language::Python : Language::Native, frame.function, frame.file);
+      const std::uint32_t code =
+          out_.define_code(is_python(frame) ? Language::Python : Language::Native, frame.function, frame.file);
       site = out_.define_source_site(site, code, frame.line);
     }
     return site;
@@ -141,8 +154,8 @@ class SnapshotWriter {
     live_[place] = block;
     live_bytes_[place.first] += block.size;
   }
-  void write_segment(std::int16_t device, std::uint64_t address, std::uint64_t size, Snapshot::StackId stack, std::uint64_t time_ns,
-                     std::uint8_t flags = 0) {
+  void write_segment(std::int16_t device, std::uint64_t address, std::uint64_t size, Snapshot::StackId stack,
+                     std::uint64_t time_ns, std::uint8_t flags = 0) {
     Event e = event(EventKind::Allocate, Floor::Physical, Family::Segment, device, time_ns);
     e.address = address;
     e.size = size;
@@ -177,14 +190,25 @@ class SnapshotWriter {
         pending_.erase(place);
         write_block(place, {entry.size, entry.stream, entry.stack}, time_ns);
         break;
-      case Action::FreeRequested: write_free(entry, time_ns, true); break;
-      case Action::FreeCompleted: write_free(entry, time_ns, false); break;
+      case Action::FreeRequested:
+        write_free(entry, time_ns, true);
+        break;
+      case Action::FreeCompleted:
+        write_free(entry, time_ns, false);
+        break;
       case Action::SegmentAlloc:
-      case Action::SegmentMap: write_segment(entry.device, entry.address, entry.size, entry.stack, time_ns); break;
+      case Action::SegmentMap:
+        write_segment(entry.device, entry.address, entry.size, entry.stack, time_ns);
+        break;
       case Action::SegmentFree:
-      case Action::SegmentUnmap: remove_segment(entry, time_ns); break;
-      case Action::OutOfMemory: write_oom(entry, time_ns); break;
-      case Action::Other: break;
+      case Action::SegmentUnmap:
+        remove_segment(entry, time_ns);
+        break;
+      case Action::OutOfMemory:
+        write_oom(entry, time_ns);
+        break;
+      case Action::Other:
+        break;
     }
   }
 
@@ -242,7 +266,8 @@ class SnapshotWriter {
     } else {
       open_.erase(std::next(open).base());
     }
-    Event e = event(annotation.begins ? EventKind::PhaseBegin : EventKind::PhaseEnd, Floor::None, Family::None, 0, annotation.time_us * 1000);
+    Event e = event(annotation.begins ? EventKind::PhaseBegin : EventKind::PhaseEnd, Floor::None, Family::None, 0,
+                    annotation.time_us * 1000);
     e.phase = name;
     out_.write(e);
   }
@@ -256,12 +281,14 @@ class SnapshotWriter {
   std::map<Place, bool> pending_;
   std::map<std::int16_t, RangePieces> segments_;
   std::map<std::int16_t, std::uint64_t> live_bytes_;
-  std::vector<NameId> open_;   // phases, outermost first
+  std::vector<NameId> open_;  // phases, outermost first
 };
 
 }  // namespace
 
-ImportReport write_as_trace(const PytorchSnapshot& snapshot, const std::string& path) { return SnapshotWriter(snapshot, path).write(); }
+ImportReport write_as_trace(const PytorchSnapshot& snapshot, const std::string& path) {
+  return SnapshotWriter(snapshot, path).write();
+}
 
 ImportCheck check_import(const PytorchSnapshot& snapshot, const Trace& trace) {
   std::map<Place, std::uint64_t> blocks, segments;
@@ -286,7 +313,8 @@ ImportCheck check_import(const PytorchSnapshot& snapshot, const Trace& trace) {
     check.segment_bytes += segment.size;
     const auto found = segments.find({segment.device, segment.address});
     if (!segment.expandable && (found == segments.end() || found->second != segment.size)) {
-      differ(fmt::format("segment {:#x} of {} bytes is not held at the end of the replay", segment.address, segment.size));
+      differ(
+          fmt::format("segment {:#x} of {} bytes is not held at the end of the replay", segment.address, segment.size));
     }
     for (const Snapshot::Block& block : segment.blocks) {
       if (block.state != Snapshot::BlockState::Allocated) continue;
@@ -294,17 +322,21 @@ ImportCheck check_import(const PytorchSnapshot& snapshot, const Trace& trace) {
       check.block_bytes += block.requested;
       const auto live = blocks.find({segment.device, block.address});
       if (live == blocks.end() || live->second != block.requested) {
-        differ(fmt::format("block {:#x} of {} bytes is not alive at the end of the replay", block.address, block.requested));
+        differ(fmt::format("block {:#x} of {} bytes is not alive at the end of the replay", block.address,
+                           block.requested));
       }
       if (live != blocks.end()) blocks.erase(live);
     }
   }
-  for (const auto& [place, size] : blocks) differ(fmt::format("the replay ends with a block {:#x} of {} bytes that the snapshot has not", place.second, size));
+  for (const auto& [place, size] : blocks)
+    differ(fmt::format("the replay ends with a block {:#x} of {} bytes that the snapshot has not", place.second, size));
   for (auto& [device, pieces] : wanted) {
-    if (pieces.joined() != held[device].joined()) differ(fmt::format("device {}: the replay ends with other segments than the snapshot", device));
+    if (pieces.joined() != held[device].joined())
+      differ(fmt::format("device {}: the replay ends with other segments than the snapshot", device));
   }
   for (auto& [device, pieces] : held) {
-    if (!wanted.contains(device) && pieces.total() != 0) differ(fmt::format("device {}: the snapshot holds nothing there, the replay does", device));
+    if (!wanted.contains(device) && pieces.total() != 0)
+      differ(fmt::format("device {}: the snapshot holds nothing there, the replay does", device));
   }
   return check;
 }

@@ -37,16 +37,17 @@ const char* floor_name(Floor floor) {
 }
 
 const char* family_name(Family family) {
-  static const char* const kNames[] = {"none",  "device", "pitch",  "managed",  "pinned",       "registered",  "array", "async_pool",
-                                       "graph", "handle", "imported", "pool_granule", "tensor", "host_handle", "segment"};
+  static const char* const kNames[] = {"none",       "device",       "pitch",      "managed",     "pinned",
+                                       "registered", "array",        "async_pool", "graph",       "handle",
+                                       "imported",   "pool_granule", "tensor",     "host_handle", "segment"};
   return name_at(kNames, static_cast<std::size_t>(family));
 }
 
 const char* event_kind_name(EventKind kind) {
-  static const char* const kNames[] = {"none",       "allocate",    "free",          "free_failed",   "out_of_memory",
-                                       "memory_info", "totals",     "reserve",       "unreserve",     "map",
-                                       "unmap",      "pool",        "phase_begin",   "phase_end",     "mark",
-                                       "context_end", "capture_begin", "capture_end", "resize",       "allocate_failed"};
+  static const char* const kNames[] = {"none",        "allocate",      "free",        "free_failed", "out_of_memory",
+                                       "memory_info", "totals",        "reserve",     "unreserve",   "map",
+                                       "unmap",       "pool",          "phase_begin", "phase_end",   "mark",
+                                       "context_end", "capture_begin", "capture_end", "resize",      "allocate_failed"};
   return name_at(kNames, static_cast<std::size_t>(kind));
 }
 
@@ -63,7 +64,8 @@ std::vector<std::string> Trace::loss_reasons() const {
   for (std::size_t reason = 0; reason < static_cast<std::size_t>(LossReason::kCount); ++reason) {
     std::uint64_t count = 0;
     for (const Process& process : processes) count += process.lost_events[reason];
-    if (count != 0) lines.push_back(std::to_string(count) + " events: " + loss_reason_text(static_cast<LossReason>(reason)));
+    if (count != 0)
+      lines.push_back(std::to_string(count) + " events: " + loss_reason_text(static_cast<LossReason>(reason)));
   }
   for (const Damage& d : damage) {
     lines.push_back(d.file + " at byte " + std::to_string(d.offset) + ": " + d.reason +

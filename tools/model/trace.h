@@ -1,6 +1,6 @@
-// Trace: what a recording holds once read. Definitions are in memory (they are bounded by code, not by time); events are
-// streamed in time order, merged over threads and processes, and never held as a whole. The reader and the importers make
-// a Trace; analyses take one; nothing here knows of files.
+// Trace: what a recording holds once read. Definitions are in memory (they are bounded by code, not by time); events
+// are streamed in time order, merged over threads and processes, and never held as a whole. The reader and the
+// importers make a Trace; analyses take one; nothing here knows of files.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -22,7 +22,7 @@ struct Frame {
   std::string function;  // demangled; "?" if it has no name
   std::string file;      // empty if unknown
   std::uint32_t line = 0;
-  std::string module;    // file name of the library or program; empty for Python
+  std::string module;  // file name of the library or program; empty for Python
   FrameLanguage language = FrameLanguage::Native;
 
   bool operator==(const Frame&) const = default;
@@ -30,9 +30,9 @@ struct Frame {
 
 /// A node of the site tree. Index 0 is the empty stack.
 struct Site {
-  SiteId parent = 0;            // 0: outermost
-  std::uint32_t first_frame = 0;// frames of this node in Trace::frames: more than one where inlining expands
-  std::uint32_t frame_count = 0;// innermost first
+  SiteId parent = 0;              // 0: outermost
+  std::uint32_t first_frame = 0;  // frames of this node in Trace::frames: more than one where inlining expands
+  std::uint32_t frame_count = 0;  // innermost first
 };
 
 struct TraceDevice {
@@ -52,7 +52,7 @@ struct Damage {
 };
 
 struct Process {
-  std::string file;             // trace file
+  std::string file;  // trace file
   std::uint32_t pid = 0;
   std::uint32_t parent_pid = 0;
   std::int32_t rank = -1;
@@ -74,16 +74,17 @@ class EventSource {
 };
 
 struct Trace {
-  std::string path;                 // as the user gave it
+  std::string path;  // as the user gave it
   Ground ground = Ground::Gpu;
   std::vector<Process> processes;
   std::vector<TraceDevice> devices;
-  std::vector<Site> sites;          // by SiteId
+  std::vector<Site> sites;  // by SiteId
   std::vector<Frame> frames;
-  std::vector<std::string> names;   // by NameId: phases and marks
+  std::vector<std::string> names;  // by NameId: phases and marks
   std::vector<Damage> damage;
-  std::vector<std::string> notes;   // what a reader of a report should know and is no loss, e.g. a library without symbols
-  std::uint64_t start_ns = 0;       // first process's start
+  std::vector<std::string>
+      notes;                   // what a reader of a report should know and is no loss, e.g. a library without symbols
+  std::uint64_t start_ns = 0;  // first process's start
   std::uint64_t end_ns = 0;
   std::uint64_t event_count = 0;
   std::shared_ptr<const EventSource> events;

@@ -7,7 +7,9 @@ namespace {
 
 constexpr std::uint32_t kDenseIds = 1u << 22;
 
-std::string text(Bytes bytes) { return bytes.size == 0 ? std::string() : std::string(bytes.data, bytes.size); }
+std::string text(Bytes bytes) {
+  return bytes.size == 0 ? std::string() : std::string(bytes.data, bytes.size);
+}
 
 Frame source_frame(const FileDefinitions& definitions, const SiteNode& node) {
   Frame frame;
@@ -39,15 +41,19 @@ void FileDefinitions::take(Decoded kind, const Record& record) {
       if (record.site_node.id != 0) nodes.emplace(record.site_node.id, record.site_node);
       break;
     case Decoded::Module:
-      modules.emplace(record.module.id, ModuleIdentity{text(record.module.path), text(record.module.build_id), record.module.base});
+      modules.emplace(record.module.id,
+                      ModuleIdentity{text(record.module.path), text(record.module.build_id), record.module.base});
       break;
     case Decoded::Code:
-      codes.emplace(record.code.id, Code{record.code.language, record.code.first_line, text(record.code.function), text(record.code.file)});
+      codes.emplace(record.code.id, Code{record.code.language, record.code.first_line, text(record.code.function),
+                                         text(record.code.file)});
       break;
     case Decoded::Name:
       if (record.name.id != 0) names.emplace(record.name.id, text(record.name.text));
       break;
-    case Decoded::Meta: meta[text(record.meta.key)] = text(record.meta.value); break;
+    case Decoded::Meta:
+      meta[text(record.meta.key)] = text(record.meta.value);
+      break;
     case Decoded::Device: {
       TraceDevice device;
       device.ordinal = static_cast<std::int16_t>(record.device.ordinal);
@@ -59,7 +65,8 @@ void FileDefinitions::take(Decoded kind, const Record& record) {
       devices.push_back(std::move(device));
       break;
     }
-    default: break;
+    default:
+      break;
   }
 }
 

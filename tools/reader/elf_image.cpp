@@ -139,7 +139,9 @@ struct ElfImage::Handles {
         std::error_code ignored;
         if (!std::filesystem::is_regular_file(name, ignored)) continue;
         OpenElf candidate;
-        if (!candidate.open(name) || build_id_of(candidate.elf) != build_id || !has_section(candidate.elf, ".debug_info")) continue;
+        if (!candidate.open(name) || build_id_of(candidate.elf) != build_id ||
+            !has_section(candidate.elf, ".debug_info"))
+          continue;
         std::swap(candidate.fd, debug.fd);
         std::swap(candidate.elf, debug.elf);
         source = debug.elf;

@@ -1,5 +1,5 @@
-// EventMerge: the events of all chunks of all files, in time order. Memory: one decoder a chunk that is open at the same
-// moment, and one batch. The EventSource behind every Trace that comes from files.
+// EventMerge: the events of all chunks of all files, in time order. Memory: one decoder a chunk that is open at the
+// same moment, and one batch. The EventSource behind every Trace that comes from files.
 #pragma once
 #include <memory>
 #include <string>

@@ -9,7 +9,8 @@ namespace cuheap {
 
 class MappedFile {
  public:
-  /// Maps the file as long as it is at this moment; a writer may go on appending. Throws Error with the system's reason.
+  /// Maps the file as long as it is at this moment; a writer may go on appending. Throws Error with the system's
+  /// reason.
   explicit MappedFile(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,10 +22,12 @@ struct ModuleIdentity {
   }
 };
 
+class ElfImage;
+
 class Symbols {
  public:
-  /// Frames of one address, innermost first; more than one where the compiler inlined. Never empty: what cannot be named
-  /// reads `module+0x1a2b`.
+  /// Frames of one address, innermost first; more than one where the compiler inlined. Never empty: what cannot be
+  /// named reads `module+0x1a2b`.
   using Frames = std::vector<Frame>;
 
   /// Names all `offsets` of a module in one pass over its tables: a library of gigabytes costs its symbol table, once.
@@ -35,6 +38,9 @@ class Symbols {
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
+  std::unique_ptr<ElfImage> open(const ModuleIdentity& module);
+  void learn(const ModuleIdentity& module, const std::vector<std::uint64_t>& offsets);
+
   std::map<ModuleIdentity, std::map<std::uint64_t, Frames>> known_;
   std::vector<std::string> notes_;
 };

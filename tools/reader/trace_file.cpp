@@ -43,7 +43,8 @@ bool TraceFile::read_header() {
     throw Error(fmt::format("{}: trace format version {}, this cuheap reads up to {}: use a newer cuheap", path(),
                             header_.version, kTraceVersion));
   }
-  const bool aligned = header_.header_bytes % alignof(ChunkHeader) == 0 && header_.chunk_bytes % alignof(ChunkHeader) == 0;
+  const bool aligned =
+      header_.header_bytes % alignof(ChunkHeader) == 0 && header_.chunk_bytes % alignof(ChunkHeader) == 0;
   if (!aligned || header_.header_bytes < sizeof header_ || header_.chunk_bytes <= sizeof(ChunkHeader) ||
       header_.chunk_bytes > kMaxChunkBytes) {
     note_damage(8, bytes.size() - 8, "the header names impossible sizes");
@@ -58,11 +59,13 @@ void TraceFile::list_chunks() {
   for (; offset + sizeof(ChunkHeader) <= size; offset += header_.chunk_bytes) add_chunk(offset);
   if (offset < size) note_damage(offset, size - offset, "the file ends inside the header of a chunk");
   // Only after an orderly end: a running writer counts on while we read.
-  const std::uint64_t begun = size > header_.header_bytes ? (size - header_.header_bytes - 1) / header_.chunk_bytes + 1 : 0;
+  const std::uint64_t begun =
+      size > header_.header_bytes ? (size - header_.header_bytes - 1) / header_.chunk_bytes + 1 : 0;
   if (header_.end_ns != 0 && header_.chunks > begun) {
     note_damage(size, 0, fmt::format("the header counts {} chunks, the file ends before", header_.chunks));
   }
-  if (size < header_.header_bytes) note_damage(size, 0, "the file ends inside its header: recording was cut off as it began");
+  if (size < header_.header_bytes)
+    note_damage(size, 0, "the file ends inside its header: recording was cut off as it began");
 }
 
 void TraceFile::add_chunk(std::uint64_t offset) {
@@ -71,7 +74,8 @@ void TraceFile::add_chunk(std::uint64_t offset) {
   chunk.offset = offset;
   // `committed` is stored last, with release order, by a process that may still run: read it first.
   std::uint32_t committed = 0;
-  __atomic_load(reinterpret_cast<const std::uint32_t*>(at + offsetof(ChunkHeader, committed)), &committed, __ATOMIC_ACQUIRE);
+  __atomic_load(reinterpret_cast<const std::uint32_t*>(at + offsetof(ChunkHeader, committed)), &committed,
+                __ATOMIC_ACQUIRE);
   std::memcpy(&chunk.header, at, sizeof chunk.header);
   if (chunk.header.magic == 0 && committed == 0) return;  // the file grew, the chunk was not prepared yet
   if (chunk.header.magic != kChunkMagic) {
@@ -83,7 +87,8 @@ void TraceFile::add_chunk(std::uint64_t offset) {
   const std::uint64_t in_file = file_.bytes().size() - offset - sizeof(ChunkHeader);
   if (committed > room) note_damage(offset, committed - room, "the chunk claims more bytes than it can hold");
   const std::uint64_t whole = std::min<std::uint64_t>(committed, room);
-  if (whole > in_file) note_damage(offset + sizeof(ChunkHeader) + in_file, whole - in_file, "the file ends inside a chunk");
+  if (whole > in_file)
+    note_damage(offset + sizeof(ChunkHeader) + in_file, whole - in_file, "the file ends inside a chunk");
   chunk.records = {at + sizeof(ChunkHeader), static_cast<std::size_t>(std::min(whole, in_file))};
   chunks_.push_back(chunk);
 }

@@ -11,17 +11,33 @@
 namespace cuheap {
 namespace {
 
-Bytes bytes(std::string_view text) { return {text.data(), text.size()}; }
+Bytes bytes(std::string_view text) {
+  return {text.data(), text.size()};
+}
 
 // What a definition takes at most: its numbers and its strings.
 constexpr std::size_t kNumbers = 128;
-std::size_t stored(const Bytes& text) { return std::min(text.size, kMaxStringBytes); }
-std::size_t room_of(const SiteNode&) { return kNumbers; }
-std::size_t room_of(const ModuleRecord& d) { return kNumbers + stored(d.path) + stored(d.build_id); }
-std::size_t room_of(const CodeRecord& d) { return kNumbers + stored(d.function) + stored(d.file); }
-std::size_t room_of(const NameRecord& d) { return kNumbers + stored(d.text); }
-std::size_t room_of(const MetaRecord& d) { return kNumbers + stored(d.key) + stored(d.value); }
-std::size_t room_of(const DeviceRecord& d) { return kNumbers + stored(d.name) + stored(d.uuid); }
+std::size_t stored(const Bytes& text) {
+  return std::min(text.size, kMaxStringBytes);
+}
+std::size_t room_of(const SiteNode&) {
+  return kNumbers;
+}
+std::size_t room_of(const ModuleRecord& d) {
+  return kNumbers + stored(d.path) + stored(d.build_id);
+}
+std::size_t room_of(const CodeRecord& d) {
+  return kNumbers + stored(d.function) + stored(d.file);
+}
+std::size_t room_of(const NameRecord& d) {
+  return kNumbers + stored(d.text);
+}
+std::size_t room_of(const MetaRecord& d) {
+  return kNumbers + stored(d.key) + stored(d.value);
+}
+std::size_t room_of(const DeviceRecord& d) {
+  return kNumbers + stored(d.name) + stored(d.uuid);
+}
 
 }  // namespace
 
@@ -78,8 +94,12 @@ void TraceFileWriter::define(const SiteNode& node) {
   last_site_ = std::max(last_site_, node.id);
   put_definition(node);
 }
-void TraceFileWriter::define(const ModuleRecord& module) { put_definition(module); }
-void TraceFileWriter::define_meta(std::string_view key, std::string_view value) { put_definition(MetaRecord{bytes(key), bytes(value)}); }
+void TraceFileWriter::define(const ModuleRecord& module) {
+  put_definition(module);
+}
+void TraceFileWriter::define_meta(std::string_view key, std::string_view value) {
+  put_definition(MetaRecord{bytes(key), bytes(value)});
+}
 void TraceFileWriter::define_device(std::uint32_t ordinal, std::string_view name, std::uint64_t total_bytes) {
   DeviceRecord device;
   device.ordinal = ordinal;

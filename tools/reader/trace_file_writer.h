@@ -52,7 +52,8 @@ class TraceFileWriter {
   struct OpenChunk;
   template <typename Definition>
   void put_definition(const Definition& definition);
-  OpenChunk& chunk_with_room(std::unique_ptr<OpenChunk>& slot, std::uint32_t thread, std::uint64_t time_ns, std::size_t room);
+  OpenChunk& chunk_with_room(std::unique_ptr<OpenChunk>& slot, std::uint32_t thread, std::uint64_t time_ns,
+                             std::size_t room);
   void store(OpenChunk& chunk);
   void put(std::uint64_t offset, const void* bytes, std::size_t size);
 

@@ -29,8 +29,10 @@ std::vector<std::string> traces_in(const std::string& directory) {
   }
   if (error) throw Error(fmt::format("{}: cannot list the directory: {}", directory, error.message()));
   if (paths.empty()) {
-    throw Error(fmt::format("{}: no {} file in this directory; name a run directory made by `cuheap run` (a program that "
-                            "never uses CUDA leaves no trace)", directory, kTraceExtension));
+    throw Error(
+        fmt::format("{}: no {} file in this directory; name a run directory made by `cuheap run` (a program that "
+                    "never uses CUDA leaves no trace)",
+                    directory, kTraceExtension));
   }
   std::sort(paths.begin(), paths.end());
   return paths;
@@ -46,14 +48,16 @@ struct OpenFile {
 void scan_chunk(Chunk& chunk, OpenFile& open) {
   const FileHeader& header = open.file->header();
   const std::uint64_t earliest = header.start_ns - std::min(header.start_ns, kEarliestNs);
-  const std::uint64_t latest = header.start_ns + std::min(kLatestNs, std::numeric_limits<std::uint64_t>::max() - header.start_ns);
+  const std::uint64_t latest =
+      header.start_ns + std::min(kLatestNs, std::numeric_limits<std::uint64_t>::max() - header.start_ns);
   ChunkDecoder decoder(chunk.header, chunk.records.data(), chunk.records.data() + chunk.records.size());
   Record record;
   for (;;) {
     const std::size_t before = decoder.remaining();
     Decoded what = decoder.next(record);
     if (what == Decoded::End) return;
-    const bool absurd_time = what == Decoded::Event && (record.event.time_ns < earliest || record.event.time_ns > latest);
+    const bool absurd_time =
+        what == Decoded::Event && (record.event.time_ns < earliest || record.event.time_ns > latest);
     if (what == Decoded::Damaged || absurd_time) {
       const std::size_t good = chunk.records.size() - before;
       open.file->note_damage(chunk.offset + sizeof(ChunkHeader) + good, before,
@@ -103,7 +107,8 @@ Process process_of(const OpenFile& open, std::int64_t shift_ns) {
 
 /// What to add to a file's times so that they stand on the clock of the first file.
 std::int64_t clock_shift(const FileHeader& first, const FileHeader& other) {
-  const std::int64_t shift = static_cast<std::int64_t>((other.start_wall_ns - other.start_ns) - (first.start_wall_ns - first.start_ns));
+  const std::int64_t shift =
+      static_cast<std::int64_t>((other.start_wall_ns - other.start_ns) - (first.start_wall_ns - first.start_ns));
   const std::uint64_t distance = shift < 0 ? 0 - static_cast<std::uint64_t>(shift) : static_cast<std::uint64_t>(shift);
   const bool is_known = first.start_wall_ns != 0 && other.start_wall_ns != 0;
   return !is_known || distance < kSameMachineNs || distance > kLatestNs ? 0 : shift;

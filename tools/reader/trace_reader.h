@@ -10,8 +10,8 @@ namespace cuheap {
 constexpr const char* kTraceExtension = ".cuheap";
 
 /// Opens what a person named. Whatever is damaged or missing is in Trace::damage, the readable rest is there. Throws
-/// Error where nothing can be read as a trace: no such file, a foreign one, a future version, no trace in the directory.
-/// Files that are still being written read as they are at this moment.
+/// Error where nothing can be read as a trace: no such file, a foreign one, a future version, no trace in the
+/// directory. Files that are still being written read as they are at this moment.
 Trace open_trace(const std::string& path);
 
 }  // namespace cuheap

@@ -28,7 +28,8 @@ TEST(Exporters, SpeedscopeNamesEachFrameOnceAndSumsToTheTotal) {
   const Trace trace = open_trace(folder / "a.cuheap");
   const LiveSites sites = live_at(trace, When{});
 
-  const auto json = nlohmann::json::parse(written([&](std::FILE* out) { export_speedscope(trace, sites, "small", out); }));
+  const auto json =
+      nlohmann::json::parse(written([&](std::FILE* out) { export_speedscope(trace, sites, "small", out); }));
 
   EXPECT_EQ(json["shared"]["frames"].size(), 2u);
   EXPECT_EQ(json["profiles"][0]["samples"].size(), 2u);
@@ -46,7 +47,9 @@ TEST(Exporters, CsvHasALineAnEvent) {
   const std::string text = written([&](std::FILE* out) { export_csv(trace, out); });
 
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 5);
-  EXPECT_NE(text.find("100,allocate,framework,tensor,0,1,0,0x7000,20001,0x0,0x0,0,0,,0,<module>;step\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("100,allocate,framework,tensor,0,1,0,0x7000,20001,0x0,0x0,0,0,,0,<module>;step\n"),
+            std::string::npos)
+      << text;
 }
 
 TEST(Exporters, FoldedStacksAreOutermostFirst) {

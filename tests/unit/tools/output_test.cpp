@@ -27,7 +27,9 @@ TEST(Output, GroupsThousands) {
 
 TEST(Output, MakesForeignBytesVisible) {
   EXPECT_EQ(printable("größe"), "größe");
-  EXPECT_EQ(printable("a\xff" "b\n"), "a\\xffb\\x0a");
+  EXPECT_EQ(printable("a\xff"
+                      "b\n"),
+            "a\\xffb\\x0a");
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // half of a surrogate pair
 }
 
@@ -74,9 +76,7 @@ TEST(DeviceTable, AnswersAnUnknownDeviceWithTheNames) {
   try {
     check_device_spec("h100,b9000", "--on");
     FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("h100-80g"), std::string::npos);
-  }
+  } catch (const Error& error) { EXPECT_NE(std::string(error.what()).find("h100-80g"), std::string::npos); }
   EXPECT_THROW(check_device_spec("", "--on"), Error);
 }
 

@@ -13,14 +13,19 @@ using Bytes = std::vector<std::uint8_t>;
 std::string error_of(const Bytes& bytes) {
   try {
     const Pickle pickle(bytes, "f.pickle");
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "";
 }
 
 TEST(Pickle, ReadsNumbersOfEveryWidth) {
-  const Bytes bytes = PickleBytes().begin_list().op("K\x07").op(std::string("M\x01\x02", 3)).op("J\xfe\xff\xff\xff").number(1ull << 40).end_list().done();
+  const Bytes bytes = PickleBytes()
+                          .begin_list()
+                          .op("K\x07")
+                          .op(std::string("M\x01\x02", 3))
+                          .op("J\xfe\xff\xff\xff")
+                          .number(1ull << 40)
+                          .end_list()
+                          .done();
 
   const Pickle pickle(bytes, "f");
   const auto items = pickle.items(pickle.root());
@@ -50,7 +55,8 @@ TEST(Pickle, CallsLongerNumbersBigInsteadOfCuttingThem) {
 }
 
 TEST(Pickle, FindsTheLastValueOfAKey) {
-  const Bytes bytes = PickleBytes().begin_dict().text("a").number(1).text("b").number(2).text("a").number(3).end_dict().done();
+  const Bytes bytes =
+      PickleBytes().begin_dict().text("a").number(1).text("b").number(2).text("a").number(3).end_dict().done();
 
   const Pickle pickle(bytes, "f");
 
@@ -69,7 +75,8 @@ TEST(Pickle, SharesMemoisedValues) {
 }
 
 TEST(Pickle, RefusesEverythingThatCouldRunCode) {
-  for (const char* const raw : {"cos\nsystem\n", "\x93", "R", "b", "\x81", "\x92", "i", "o", "\x82\x01", "Pid\n", "Q"}) {
+  for (const char* const raw :
+       {"cos\nsystem\n", "\x93", "R", "b", "\x81", "\x92", "i", "o", "\x82\x01", "Pid\n", "Q"}) {
     const std::string line = error_of(PickleBytes().text("x").text("y").op(raw).done());
     EXPECT_NE(line.find("refused"), std::string::npos) << raw << ": " << line;
   }

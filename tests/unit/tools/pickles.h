@@ -11,7 +11,10 @@ namespace cuheap {
 class PickleBytes {
  public:
   explicit PickleBytes(char protocol = 4) : bytes_{'\x80', protocol} {}
-  PickleBytes& op(const std::string& raw) { bytes_ += raw; return *this; }
+  PickleBytes& op(const std::string& raw) {
+    bytes_ += raw;
+    return *this;
+  }
   PickleBytes& text(const std::string& s) { return op(std::string("\x8c") + static_cast<char>(s.size()) + s); }
   PickleBytes& number(std::uint64_t value) {
     std::string raw("\x8a\x08", 2);
@@ -44,11 +47,18 @@ struct SegmentText {
 };
 
 /// A snapshot of one device, as _dump_snapshot would write it.
-inline std::vector<std::uint8_t> snapshot_bytes(const std::vector<SegmentText>& segments, const std::vector<EntryText>& entries) {
+inline std::vector<std::uint8_t> snapshot_bytes(const std::vector<SegmentText>& segments,
+                                                const std::vector<EntryText>& entries) {
   PickleBytes p;
   p.begin_dict().text("segments").begin_list();
   for (const SegmentText& segment : segments) {
-    p.begin_dict().text("device").number(0).text("address").number(segment.address).text("total_size").number(segment.size);
+    p.begin_dict()
+        .text("device")
+        .number(0)
+        .text("address")
+        .number(segment.address)
+        .text("total_size")
+        .number(segment.size);
     p.text("is_expandable").op(segment.expandable ? "\x88" : "\x89").text("blocks").begin_list();
     for (const auto& [address, size] : segment.live) {
       p.begin_dict().text("address").number(address).text("size").number(size).text("requested_size").number(size);
@@ -58,9 +68,22 @@ inline std::vector<std::uint8_t> snapshot_bytes(const std::vector<SegmentText>& 
   }
   p.end_list().text("device_traces").begin_list().begin_list();
   for (const EntryText& entry : entries) {
-    p.begin_dict().text("action").text(entry.action).text(entry.action == "oom" ? "device_free" : "addr").number(entry.address);
+    p.begin_dict()
+        .text("action")
+        .text(entry.action)
+        .text(entry.action == "oom" ? "device_free" : "addr")
+        .number(entry.address);
     p.text("size").number(entry.size).text("time_us").number(entry.time_us).text("frames").begin_list();
-    p.begin_dict().text("name").text("step").text("filename").text("train.py").text("line").number(7).end_dict().end_list().end_dict();
+    p.begin_dict()
+        .text("name")
+        .text("step")
+        .text("filename")
+        .text("train.py")
+        .text("line")
+        .number(7)
+        .end_dict()
+        .end_list()
+        .end_dict();
   }
   return p.end_list().end_list().end_dict().done();
 }

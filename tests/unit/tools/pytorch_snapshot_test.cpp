@@ -33,8 +33,10 @@ Imported imported(const TestFolder& folder, const std::vector<std::uint8_t>& byt
 TEST(PytorchSnapshot, FindsWhatLivedBeforeTheHistory) {
   TestFolder folder;
   // 0x1000 was there and is freed; 0x2000 was there and stays; 0x3000 is new.
-  const Imported r = imported(folder, snapshot_bytes({{0x1000, 0x4000, false, {{0x2000, 200}, {0x3000, 300}}}},
-                                                     {{"free_requested", 0x1000, 100, 5}, {"free_completed", 0x1000, 100, 5}, {"alloc", 0x3000, 300, 6}}));
+  const Imported r = imported(
+      folder, snapshot_bytes(
+                  {{0x1000, 0x4000, false, {{0x2000, 200}, {0x3000, 300}}}},
+                  {{"free_requested", 0x1000, 100, 5}, {"free_completed", 0x1000, 100, 5}, {"alloc", 0x3000, 300, 6}}));
   const std::vector<Event> events = events_of(r.trace);
 
   EXPECT_EQ(r.report.initial_blocks, 2u);
@@ -51,8 +53,12 @@ TEST(PytorchSnapshot, FindsWhatLivedBeforeTheHistory) {
 
 TEST(PytorchSnapshot, TakesAFreeOnceWhicheverHalfOfItIsThere) {
   TestFolder folder;
-  const Imported r = imported(folder, snapshot_bytes({}, {{"alloc", 0x1000, 1, 1}, {"free_completed", 0x1000, 1, 2}, {"alloc", 0x1000, 2, 3},
-                                                          {"free_requested", 0x1000, 2, 4}, {"alloc", 0x2000, 3, 5}, {"free_requested", 0x2000, 3, 6},
+  const Imported r = imported(folder, snapshot_bytes({}, {{"alloc", 0x1000, 1, 1},
+                                                          {"free_completed", 0x1000, 1, 2},
+                                                          {"alloc", 0x1000, 2, 3},
+                                                          {"free_requested", 0x1000, 2, 4},
+                                                          {"alloc", 0x2000, 3, 5},
+                                                          {"free_requested", 0x2000, 3, 6},
                                                           {"free_completed", 0x2000, 3, 7}}));
 
   std::size_t frees = 0;
@@ -65,8 +71,9 @@ TEST(PytorchSnapshot, TakesAFreeOnceWhicheverHalfOfItIsThere) {
 
 TEST(PytorchSnapshot, UnmapsPartsOfWhatWasMapped) {
   TestFolder folder;
-  const Imported r = imported(folder, snapshot_bytes({{0x1000, 0x1000, true, {}}, {0x4000, 0x1000, true, {}}},
-                                                     {{"segment_map", 0x1000, 0x4000, 1}, {"segment_unmap", 0x2000, 0x2000, 2}}));
+  const Imported r =
+      imported(folder, snapshot_bytes({{0x1000, 0x1000, true, {}}, {0x4000, 0x1000, true, {}}},
+                                      {{"segment_map", 0x1000, 0x4000, 1}, {"segment_unmap", 0x2000, 0x2000, 2}}));
 
   EXPECT_TRUE(r.check.passed()) << (r.check.differences.empty() ? "" : r.check.differences[0]);
   EXPECT_EQ(r.report.initial_segments, 0u);
@@ -74,8 +81,9 @@ TEST(PytorchSnapshot, UnmapsPartsOfWhatWasMapped) {
 
 TEST(PytorchSnapshot, KeepsOutOfMemoryWithTheStateThen) {
   TestFolder folder;
-  const Imported r = imported(folder, snapshot_bytes({{0x1000, 4096, false, {{0x1000, 512}}}},
-                                                     {{"segment_alloc", 0x1000, 4096, 1}, {"alloc", 0x1000, 512, 2}, {"oom", 7, 1 << 20, 3}}));
+  const Imported r = imported(
+      folder, snapshot_bytes({{0x1000, 4096, false, {{0x1000, 512}}}},
+                             {{"segment_alloc", 0x1000, 4096, 1}, {"alloc", 0x1000, 512, 2}, {"oom", 7, 1 << 20, 3}}));
   const std::vector<Event> events = events_of(r.trace);
 
   ASSERT_EQ(events.size(), 3u);
@@ -142,13 +150,15 @@ class RealSnapshots : public testing::Test {
  protected:
   static std::string folder() {
     const char* const given = std::getenv("CUHEAP_REAL_DATA");
-    return (std::filesystem::path(given != nullptr ? given : CUHEAP_SOURCE_DIR "/../shared/data") / "pytorch_snapshots").string();
+    return (std::filesystem::path(given != nullptr ? given : CUHEAP_SOURCE_DIR "/../shared/data") / "pytorch_snapshots")
+        .string();
   }
 };
 
 TEST_F(RealSnapshots, EndExactlyInTheirOwnSegments) {
   if (!std::filesystem::is_directory(folder())) {
-    GTEST_SKIP() << "no real snapshots: set CUHEAP_REAL_DATA to a folder with pytorch_snapshots/*.pickle (not at " << folder() << ")";
+    GTEST_SKIP() << "no real snapshots: set CUHEAP_REAL_DATA to a folder with pytorch_snapshots/*.pickle (not at "
+                 << folder() << ")";
   }
   TestFolder out;
   std::size_t files = 0;

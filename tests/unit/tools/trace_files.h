@@ -52,7 +52,8 @@ inline Event event_of(EventKind kind, std::uint64_t time_ns, std::uint64_t addre
 
 inline std::vector<Event> events_of(const Trace& trace) {
   std::vector<Event> events;
-  trace.events->for_each([&](std::span<const Event> batch) { events.insert(events.end(), batch.begin(), batch.end()); });
+  trace.events->for_each(
+      [&](std::span<const Event> batch) { events.insert(events.end(), batch.begin(), batch.end()); });
   return events;
 }
 

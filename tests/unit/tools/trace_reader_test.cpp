@@ -13,9 +13,7 @@ constexpr std::uint32_t kSmallChunk = 1024;  // keeps the tests over every byte 
 std::string error_of(const std::string& path) {
   try {
     open_trace(path);
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "";
 }
 
