@@ -73,20 +73,34 @@ Sites make_sites(Trace& trace) {
   const Frame call = python("Module._call_impl", "/usr/lib/python3/site-packages/torch/nn/modules/module.py", 1751);
   const Frame forward = python("Decoder.forward", "/srv/app/model.py", 61);
   const Frame empty = native("at::empty_cuda", "aten/src/ATen/native/cuda/TensorFactories.cu", 88, "libtorch_cuda.so");
-  const Frame caching = native("c10::cuda::CUDACachingAllocator::Native::DeviceCachingAllocator::malloc", "c10/cuda/CUDACachingAllocator.cpp", 1411, "libc10_cuda.so");
+  const Frame caching = native("c10::cuda::CUDACachingAllocator::Native::DeviceCachingAllocator::malloc",
+                               "c10/cuda/CUDACachingAllocator.cpp", 1411, "libc10_cuda.so");
   const Frame cuda_malloc = native("cudaMalloc", "", 0, "libcudart.so.12");
   const Frame gemm = native("cublasGemmEx", "", 0, "libcublas.so.12");
   Sites sites{};
-  sites.weights = stacks.add({start, interpreter, main, python("load", "/srv/app/model.py", 22), python("Parameter.to", "/usr/lib/python3/site-packages/torch/nn/parameter.py", 40), empty, caching});
-  sites.activations = stacks.add({start, interpreter, main, loop, step, call, forward, python("MLP.forward", "/srv/app/model.py", 38), empty, caching});
-  sites.attention = stacks.add({start, interpreter, main, loop, step, call, forward, python("Attention.forward", "/srv/app/model.py", 49), empty, caching});
-  sites.workspace = stacks.add({start, interpreter, main, loop, step, call, forward, python("MLP.forward", "/srv/app/model.py", 36), gemm, cuda_malloc});
-  sites.kv_cache = stacks.add({start, interpreter, main, python("Engine.__init__", "/srv/app/engine.py", 31), empty, caching});
-  sites.cache = stacks.add({start, interpreter, main, loop, step, python("PromptCache.put", "/srv/app/cache.py", 17), empty, caching});
-  sites.leak = stacks.add({start, interpreter, main, loop, step, python("Session.remember", "/srv/app/session.py", 73), python("Embedder.__call__", "/srv/app/session.py", 29), empty, caching});
-  sites.segment = stacks.add({start, interpreter, main, loop, step, call, forward, empty, caching, native("c10::cuda::cudaMallocMaybeCapturing", "c10/cuda/CUDACachingAllocator.cpp", 812, "libc10_cuda.so"), cuda_malloc});
-  sites.staging = stacks.add({start, interpreter, main, loop, native("ext::StagingBuffer::grow(unsigned long)", "/srv/app/ext/staging.cpp", 55, "ext.cpython-311-x86_64-linux-gnu.so"), native("cudaHostAlloc", "", 0, "libcudart.so.12")});
-  sites.logits = stacks.add({start, interpreter, main, loop, step, python("sample", "/srv/app/sampler.py", 12), empty, caching});
+  sites.weights = stacks.add({start, interpreter, main, python("load", "/srv/app/model.py", 22),
+      python("Parameter.to", "/usr/lib/python3/site-packages/torch/nn/parameter.py", 40), empty, caching});
+  sites.activations = stacks.add({start, interpreter, main, loop, step, call, forward,
+      python("MLP.forward", "/srv/app/model.py", 38), empty, caching});
+  sites.attention = stacks.add({start, interpreter, main, loop, step, call, forward,
+      python("Attention.forward", "/srv/app/model.py", 49), empty, caching});
+  sites.workspace = stacks.add({start, interpreter, main, loop, step, call, forward,
+      python("MLP.forward", "/srv/app/model.py", 36), gemm, cuda_malloc});
+  sites.kv_cache = stacks.add({start, interpreter, main, python("Engine.__init__", "/srv/app/engine.py", 31), empty,
+      caching});
+  sites.cache = stacks.add({start, interpreter, main, loop, step,
+      python("PromptCache.put", "/srv/app/cache.py", 17), empty, caching});
+  sites.leak = stacks.add({start, interpreter, main, loop, step,
+      python("Session.remember", "/srv/app/session.py", 73), python("Embedder.__call__", "/srv/app/session.py", 29),
+      empty, caching});
+  sites.segment = stacks.add({start, interpreter, main, loop, step, call, forward, empty, caching,
+      native("c10::cuda::cudaMallocMaybeCapturing", "c10/cuda/CUDACachingAllocator.cpp", 812, "libc10_cuda.so"),
+      cuda_malloc});
+  sites.staging = stacks.add({start, interpreter, main, loop,
+      native("ext::StagingBuffer::grow(unsigned long)", "/srv/app/ext/staging.cpp", 55, "ext.cpython-311-x86_64-linux-gnu.so"),
+      native("cudaHostAlloc", "", 0, "libcudart.so.12")});
+  sites.logits = stacks.add({start, interpreter, main, loop, step, python("sample", "/srv/app/sampler.py", 12),
+      empty, caching});
   sites.context = stacks.add({start, interpreter, main, native("cuDevicePrimaryCtxRetain", "", 0, "libcuda.so.1")});
   return sites;
 }
@@ -308,7 +322,8 @@ void write_trace(const Trace& trace, const std::string& path) {
   for (std::size_t i = 1; i < trace.sites.size(); ++i) {
     const Frame& frame = trace.frames[trace.sites[i].first_frame];
     const Language language = frame.language == FrameLanguage::Python ? Language::Python : Language::Native;
-    sites.push_back(writer.define_source_site(sites[trace.sites[i].parent], writer.define_code(language, frame.function, frame.file), frame.line));
+    const std::uint32_t code = writer.define_code(language, frame.function, frame.file);
+    sites.push_back(writer.define_source_site(sites[trace.sites[i].parent], code, frame.line));
   }
   trace.events->for_each([&](std::span<const Event> events) {
     for (Event event : events) {
