@@ -56,6 +56,7 @@ async function start(): Promise<void> {
   if (ooms) whenNear(ooms.element, () => void ooms.show());
   whenNear(space.element, () => void space.show());
   listenToKeys(view, timeline, bar, flame, help);
+  performance.mark('cuheap-ready');
   document.documentElement.dataset.ready = 'true';
 }
 
