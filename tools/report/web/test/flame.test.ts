@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { FlameTree } from '../src/maths/flame';
+import { FlameTree, kNoStack, kOther } from '../src/maths/flame';
 import { Names } from '../src/names';
 import { namesSection } from './encode';
 
@@ -27,10 +27,18 @@ test('folding takes runtime frames out and loses no byte', () => {
   expect(texts(tree(true))).toEqual(['0 all 100', '1 main 100', '2 load 60', '2 step 40', '3 mlp 30', '3 attention 10']);
 });
 
-test('bytes without a site of their own lie at the root', () => {
+test('bytes without a site of their own are a cell of their own', () => {
   const { tree: made } = tree(true);
   made.fill([60, 30, 10], 25);
   expect(made.nodes[0]!.value).toBe(125);
+  expect(made.layout(0, 0).find(({ node }) => made.nodes[node]!.frame === kOther)!.width).toBe(0.2);
+});
+
+test('bytes without a stack are a cell of their own', () => {
+  const { names: section, nodes } = namesSection(kStacks);
+  const made = new FlameTree(new Names(section), [...nodes, 0], true);
+  made.fill([1, 1, 1, 7]);
+  expect(made.layout(0, 0).find(({ node }) => made.nodes[node]!.frame === kNoStack)!.width).toBe(0.7);
 });
 
 test('a search counts each byte once', () => {

@@ -43,6 +43,13 @@ test('the worst comes first, and four are the most', () => {
   expect(made[0]!.unit).toBe('per request');
 });
 
+test('one function that leaks by two stacks is one card, with the sum', () => {
+  const made = verdictCards(head({ leaks: [leak(), leak({ node: 9 })] }), () => 'same', () => '');
+  expect(made.map(({ kind }) => kind)).toEqual(['leak', 'peak']);
+  expect(plain(made[0]!.number)).toBe('76.0 KiB');
+  expect(made[0]!.sentence).toContain('in same by 2 stacks');
+});
+
 test('a leak card tells when the device is full', () => {
   const [card] = cards(head({ leaks: [leak({ oom_in_seconds: 22200, oom_interval: [20400, 24600] })] }));
   expect(plain(card!.sentence)).toContain('full in 6 h 10 min (5 h 40 min – 6 h 50 min)');

@@ -2,8 +2,13 @@
 // only on the sites; values are filled in anew for every moment.
 import { kKindRuntime, type Names } from '../names';
 
+/// Frames that are none: the root, bytes without a stack, bytes of sites too small to have a series of their own.
+export const kRoot = -1;
+export const kNoStack = -2;
+export const kOther = -3;
+
 export interface FlameNode {
-  frame: number;       // -1: the root
+  frame: number;       // or one of the three above
   parent: number;
   depth: number;
   value: number;
@@ -19,35 +24,43 @@ export interface FlameCell {
 }
 
 export class FlameTree {
-  readonly nodes: FlameNode[] = [{ frame: -1, parent: -1, depth: 0, value: 0, self: 0, children: [] }];
+  readonly nodes: FlameNode[] = [{ frame: kRoot, parent: -1, depth: 0, value: 0, self: 0, children: [] }];
   private readonly leafOfSite: number[];
+  private readonly other: number;
 
   constructor(private readonly names: Names, sites: ArrayLike<number>, readonly folded: boolean) {
     const known = new Map<number, number>();  // parent * frames + frame
     const width = names.frameCount + 1;
     this.leafOfSite = Array.from(sites, (site) => {
+      if (site === 0) return this.add(0, kNoStack);
       let at = 0;
       for (const frame of names.stack(site)) {
         if (folded && names.kind(frame) === kKindRuntime) continue;
         const key = at * width + frame;
         let next = known.get(key);
         if (next === undefined) {
-          next = this.nodes.length;
+          next = this.add(at, frame);
           known.set(key, next);
-          this.nodes.push({ frame, parent: at, depth: this.nodes[at]!.depth + 1, value: 0, self: 0, children: [] });
-          this.nodes[at]!.children.push(next);
         }
         at = next;
       }
       return at;
     });
+    this.other = this.add(0, kOther);
   }
 
-  /// `values` by site; `other` lies directly below the root.
+  private add(parent: number, frame: number): number {
+    const node = this.nodes.length;
+    this.nodes.push({ frame, parent, depth: this.nodes[parent]!.depth + 1, value: 0, self: 0, children: [] });
+    this.nodes[parent]!.children.push(node);
+    return node;
+  }
+
+  /// `values` by site; `other` is a node of its own, so that the whole closes.
   fill(values: ArrayLike<number>, other = 0): void {
     for (const node of this.nodes) node.value = node.self = 0;
     for (let site = 0; site < this.leafOfSite.length; site += 1) this.nodes[this.leafOfSite[site]!]!.self += values[site]!;
-    this.nodes[0]!.self += other;
+    this.nodes[this.other]!.self += other;
     // Children come after their parents, so one walk from the end sums up.
     for (let i = this.nodes.length - 1; i >= 0; i -= 1) {
       const node = this.nodes[i]!;
@@ -69,7 +82,7 @@ export class FlameTree {
       let at = x;
       for (const child of this.nodes[node]!.children) {
         const width = this.nodes[child]!.value / total;
-        if (width < smallest) break;
+        if (width < smallest || width === 0) break;
         cells.push({ node: child, x: at, width, depth });
         place(child, at, depth + 1);
         at += width;
@@ -97,7 +110,7 @@ export class FlameTree {
   /// Frames from the outside in down to `node`.
   path(node: number): number[] {
     const frames: number[] = [];
-    for (let at = node; at > 0; at = this.nodes[at]!.parent) frames.push(this.nodes[at]!.frame);
+    for (let at = node; at > 0; at = this.nodes[at]!.parent) if (this.nodes[at]!.frame >= 0) frames.push(this.nodes[at]!.frame);
     return frames.reverse();
   }
 }

@@ -82,13 +82,25 @@ function leakCards(head: Head, name: (node: number) => string): Card[] {
   return head.leaks
     .map((leak, index) => ({ leak, index }))
     .filter(({ leak }) => accuses(leak))
-    .map(({ leak, index }) => {
+    .reduce<{ leak: Leak; index: number; stacks: number }[]>((merged, { leak, index }) => {
+      // One function reached by several stacks is one card: their bytes and rates add up.
+      const same = merged.find((entry) => entry.leak.verdict === leak.verdict && entry.leak.window === leak.window && name(entry.leak.node) === name(leak.node));
+      if (!same) merged.push({ leak: { ...leak }, index, stacks: 1 });
+      else {
+        same.stacks += 1;
+        same.leak.live_bytes += leak.live_bytes;
+        same.leak.bytes_per_second += leak.bytes_per_second;
+        same.leak.bytes_per_window += leak.bytes_per_window;
+      }
+      return merged;
+    }, [])
+    .map(({ leak, index, stacks }) => {
       const full = oomText(leak);
       const label = { leak: 'Leak', growing_leak: 'Growing leak', accumulates: 'Never freed', ratchet: 'Ratchet' }[leak.verdict as 'leak'];
       const left = `${bytes(leak.live_bytes)} left`;
       return { kind: 'leak' as const, label, ...rateParts(leak, left), bad: true, proof: 'leaks', leak: index,
         track: trackOf(head, leak.device, leak.floor),
-        sentence: `in ${name(leak.node)}${leak.bytes_per_second > 0 ? `, ${left}` : ''}${full ? `; ${full}` : ''}.` };
+        sentence: `in ${name(leak.node)}${stacks > 1 ? ` by ${stacks} stacks` : ''}${leak.bytes_per_second > 0 ? `, ${left}` : ''}${full ? `; ${full}` : ''}.` };
     });
 }
 

@@ -34,7 +34,9 @@ export class Bar {
     const { head } = view.report;
     const { live, head: track } = view.current;
     const at = view.times[view.moment]!;
-    const where = view.moment === track.peak_moment ? 'peak' : view.moment === view.times.length - 1 ? 'end' : '';
+    const runPeak = view.moment === head.peak_moment;
+    const floorPeak = view.moment === track.peak_moment;
+    const where = runPeak && floorPeak ? 'peak' : runPeak ? 'peak of what the process held' : floorPeak ? 'peak of this floor' : view.moment === view.times.length - 1 ? 'end' : '';
     const clock = wallClock(head.start_wall_ms > 0 ? head.start_wall_ms + at / 1e6 : 0);
     const parts = [
       el('strong', { class: 'bar-size' }, bytes(live[view.moment]!)),

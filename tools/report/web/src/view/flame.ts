@@ -2,7 +2,7 @@
 import { inkOn, kKindColours, palette } from '../colours';
 import { Canvas, choice, el, section, Tooltip } from '../dom';
 import { bytes, exactBytes, percent } from '../format';
-import { FlameTree, type FlameCell } from '../maths/flame';
+import { FlameTree, kNoStack, kRoot, type FlameCell } from '../maths/flame';
 import type { Sites } from '../maths/sites';
 import { kKindRuntime, kKinds, shortFunction, type Names } from '../names';
 import type { FlameMode, View } from '../state';
@@ -181,8 +181,7 @@ export class Flame {
   private cellText(cell: FlameCell): string {
     const node = this.tree!.nodes[cell.node]!;
     const size = bytes(node.value);
-    if (node.frame < 0) return `all  ${size}`;
-    return `${shortFunction(this.names!.frame(node.frame).function)}  ${size}`;
+    return `${node.frame < 0 ? pseudoName(node.frame) : shortFunction(this.names!.frame(node.frame).function)}  ${size}`;
   }
 
   private cellAt(event: MouseEvent): FlameCell | null {
@@ -205,7 +204,7 @@ export class Flame {
       const node = this.tree!.nodes[cell.node]!;
       const frame = node.frame < 0 ? null : this.names!.frame(node.frame);
       this.tooltip.show(event,
-        el('strong', {}, frame?.function ?? 'all'),
+        el('strong', {}, frame?.function ?? pseudoName(node.frame)),
         frame && el('div', { class: 'muted' }, [frame.file && frame.line > 0 ? `${frame.file}:${frame.line}` : frame.file, frame.module].filter(Boolean).join(' · ')),
         el('div', {}, `${bytes(node.value)} (${exactBytes(node.value)}), ${percent(node.value, this.tree!.nodes[0]!.value)} of all`),
         node.self > 0 && node.self < node.value ? el('div', {}, `${bytes(node.self)} of stacks that end here`) : null);
@@ -227,6 +226,10 @@ export class Flame {
     this.copy.textContent = 'Copied';
     setTimeout(() => { this.copy.textContent = 'Copy stack'; }, 1500);
   }
+}
+
+function pseudoName(frame: number): string {
+  return frame === kRoot ? 'all' : frame === kNoStack ? 'no stack was recorded' : 'other, smaller sites';
 }
 
 /// The clipboard, also where a file:// page may not use the newer interface.
