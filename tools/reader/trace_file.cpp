@@ -34,7 +34,7 @@ bool TraceFile::read_header() {
   if (known != 0 && std::memcmp(bytes.data(), kTraceMagic, known) != 0) {
     throw Error(path() + ": not a cuheap trace (wrong first bytes); PyTorch snapshots are read by `cuheap import`");
   }
-  std::memcpy(&header_, bytes.data(), std::min(bytes.size(), sizeof header_));
+  if (known != 0) std::memcpy(&header_, bytes.data(), std::min(bytes.size(), sizeof header_));
   if (bytes.size() < sizeof header_) {
     note_damage(bytes.size(), 0, "the file ends inside its header: recording was cut off as it began");
     return false;
