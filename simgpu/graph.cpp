@@ -79,14 +79,19 @@ GraphBlock::~GraphBlock() {
   machine().memory.unreserve(address, bytes);
 }
 
-Io GraphBlock::go_live() {
+bool GraphBlock::back() {
   std::lock_guard guard(lock);
-  if (physical == nullptr) {
-    physical = machine().memory.new_physical(device, bytes);
-    if (physical == nullptr) return Io::OutOfHostMemory;
-    machine().memory.map(address, *physical, 0, bytes, kAccessAll);
-    count(block_list().totals[device].reserved, block_list().totals[device].reserved_high, static_cast<int64_t>(bytes));
-  }
+  if (physical != nullptr) return true;
+  physical = machine().memory.new_physical(device, bytes);
+  if (physical == nullptr) return false;
+  machine().memory.map(address, *physical, 0, bytes, kAccessAll);
+  count(block_list().totals[device].reserved, block_list().totals[device].reserved_high, static_cast<int64_t>(bytes));
+  return true;
+}
+
+Io GraphBlock::go_live() {
+  if (!back()) return Io::OutOfHostMemory;
+  std::lock_guard guard(lock);
   if (!live) count(block_list().totals[device].used, block_list().totals[device].used_high, static_cast<int64_t>(bytes));
   live = true;
   self = shared_from_this();

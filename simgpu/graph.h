@@ -32,6 +32,8 @@ struct GraphBlock : std::enable_shared_from_this<GraphBlock> {
   PhysicalRef physical;   // stays with the graph's pool until trimmed
   std::shared_ptr<GraphBlock> self;  // while live
   ~GraphBlock();
+  /// Bytes behind the address; false: the device is full.
+  bool back();
   Io go_live();
   void die();
   bool trim();

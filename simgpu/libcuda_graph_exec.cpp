@@ -61,6 +61,10 @@ CUresult launch(CUgraphExec handle, CUstream stream_handle) {
   Context& context = current_context();
   const auto stream = find_stream(stream_handle, context);
   if (exec == nullptr || stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  // Memory that the graph allocates is found now, so that a full device is this call's error and not the context's end.
+  if (!stream->capturing.load())
+    for (const GraphNode* made : exec->order)
+      if (made->type == NodeType::MemAlloc && made->block != nullptr && !made->block->back()) return CUDA_ERROR_OUT_OF_MEMORY;
   // A launch works on the graph as it is now: an update between two launches must not reach the first.
   auto snapshot = std::make_shared<GraphExec>(*exec);
   Work work;

@@ -229,6 +229,25 @@ TEST_F(CaptureRules, LiveGraphMemoryOutlivesItsGraph) {
   EXPECT_EQ(free_bytes(), before);
 }
 
+TEST_F(CaptureRules, ALaunchOnAFullDeviceFailsAndTheContextLives) {
+  const CUstream s = stream();
+  CUdeviceptr block = 0;
+  begin(s);
+  ASSERT_CU(cuMemAllocAsync(&block, free_bytes() / 2, s));
+  const CUgraph graph = end(s);
+  CUgraphExec exec = nullptr;
+  ASSERT_CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+  const CUdeviceptr hog = allocate(free_bytes() / 4 * 3);
+
+  EXPECT_CU_ERROR(CUDA_ERROR_OUT_OF_MEMORY, cuGraphLaunch(exec, s));
+  ASSERT_CU(cuMemFree(hog));
+  EXPECT_CU(cuGraphLaunch(exec, s));
+  EXPECT_CU(cuMemFreeAsync(block, s));
+  EXPECT_CU(cuStreamSynchronize(s));
+  EXPECT_CU(cuGraphExecDestroy(exec));
+  EXPECT_CU(cuGraphDestroy(graph));
+}
+
 TEST_F(CaptureRules, GraphsCanBeBuiltByHandAndCloned) {
   const CUdeviceptr block = allocate(4096);
   CUgraph graph = nullptr, copy = nullptr, parent = nullptr;
