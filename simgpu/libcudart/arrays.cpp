@@ -14,31 +14,53 @@ CUresult format_of(const cudaChannelFormatDesc& desc, CUarray_format& format, un
   const bool is_signed = desc.f == cudaChannelFormatKindSigned;
   const bool is_float = desc.f == cudaChannelFormatKindFloat;
   switch (desc.x) {
-    case 8: format = is_signed ? CU_AD_FORMAT_SIGNED_INT8 : CU_AD_FORMAT_UNSIGNED_INT8; break;
+    case 8:
+      format = is_signed ? CU_AD_FORMAT_SIGNED_INT8 : CU_AD_FORMAT_UNSIGNED_INT8;
+      break;
     case 16:
       format = is_float ? CU_AD_FORMAT_HALF : is_signed ? CU_AD_FORMAT_SIGNED_INT16 : CU_AD_FORMAT_UNSIGNED_INT16;
       break;
     case 32:
       format = is_float ? CU_AD_FORMAT_FLOAT : is_signed ? CU_AD_FORMAT_SIGNED_INT32 : CU_AD_FORMAT_UNSIGNED_INT32;
       break;
-    default: return static_cast<CUresult>(cudaErrorInvalidChannelDescriptor);
+    default:
+      return static_cast<CUresult>(cudaErrorInvalidChannelDescriptor);
   }
   const bool is_supported = channels == 1 || channels == 2 || channels == 4;
-  return is_supported && !(is_float && desc.x == 8) ? CUDA_SUCCESS : static_cast<CUresult>(cudaErrorInvalidChannelDescriptor);
+  return is_supported && !(is_float && desc.x == 8) ? CUDA_SUCCESS
+                                                    : static_cast<CUresult>(cudaErrorInvalidChannelDescriptor);
 }
 
 cudaChannelFormatDesc desc_of(CUarray_format format, unsigned int channels) {
   int bits = 32;
   cudaChannelFormatKind kind = cudaChannelFormatKindUnsigned;
   switch (format) {
-    case CU_AD_FORMAT_UNSIGNED_INT8: bits = 8; break;
-    case CU_AD_FORMAT_UNSIGNED_INT16: bits = 16; break;
-    case CU_AD_FORMAT_SIGNED_INT8: bits = 8; kind = cudaChannelFormatKindSigned; break;
-    case CU_AD_FORMAT_SIGNED_INT16: bits = 16; kind = cudaChannelFormatKindSigned; break;
-    case CU_AD_FORMAT_SIGNED_INT32: kind = cudaChannelFormatKindSigned; break;
-    case CU_AD_FORMAT_HALF: bits = 16; kind = cudaChannelFormatKindFloat; break;
-    case CU_AD_FORMAT_FLOAT: kind = cudaChannelFormatKindFloat; break;
-    default: break;
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+      bits = 8;
+      break;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+      bits = 16;
+      break;
+    case CU_AD_FORMAT_SIGNED_INT8:
+      bits = 8;
+      kind = cudaChannelFormatKindSigned;
+      break;
+    case CU_AD_FORMAT_SIGNED_INT16:
+      bits = 16;
+      kind = cudaChannelFormatKindSigned;
+      break;
+    case CU_AD_FORMAT_SIGNED_INT32:
+      kind = cudaChannelFormatKindSigned;
+      break;
+    case CU_AD_FORMAT_HALF:
+      bits = 16;
+      kind = cudaChannelFormatKindFloat;
+      break;
+    case CU_AD_FORMAT_FLOAT:
+      kind = cudaChannelFormatKindFloat;
+      break;
+    default:
+      break;
   }
   return {bits, channels > 1 ? bits : 0, channels > 2 ? bits : 0, channels > 3 ? bits : 0, kind};
 }
@@ -54,7 +76,8 @@ CUresult descriptor_of(const cudaChannelFormatDesc* desc, const cudaExtent& exte
   return format_of(*desc, out.Format, out.NumChannels);
 }
 
-cudaError_t create(cudaArray_t* array, const cudaChannelFormatDesc* desc, const cudaExtent& extent, unsigned int flags) {
+cudaError_t create(cudaArray_t* array, const cudaChannelFormatDesc* desc, const cudaExtent& extent,
+                   unsigned int flags) {
   if (array == nullptr) return remember(cudaErrorInvalidValue);
   return with_context([&] {
     CUDA_ARRAY3D_DESCRIPTOR descriptor;
@@ -104,7 +127,8 @@ CUDART_EXPORT cudaError_t cudaGetMipmappedArrayLevel(cudaArray_t* level_array, c
 
 CUDART_EXPORT cudaError_t cudaFreeMipmappedArray(cudaMipmappedArray_t array) {
   return with_context([&] {
-    return array == nullptr ? CUDA_SUCCESS : driver().cuMipmappedArrayDestroy_(reinterpret_cast<CUmipmappedArray>(array));
+    return array == nullptr ? CUDA_SUCCESS
+                            : driver().cuMipmappedArrayDestroy_(reinterpret_cast<CUmipmappedArray>(array));
   });
 }
 

@@ -8,7 +8,9 @@
 namespace cuheap::sim::runtime {
 namespace {
 
-bool is_valid(cudaMemcpyKind kind) { return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault; }
+bool is_valid(cudaMemcpyKind kind) {
+  return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault;
+}
 
 CUmemorytype source_type(cudaMemcpyKind kind) {
   if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice) return CU_MEMORYTYPE_HOST;
@@ -46,10 +48,14 @@ CUresult copy_linear(const Driver& driver, void* to, const void* from, size_t by
   if (!is_valid(kind)) return static_cast<CUresult>(cudaErrorInvalidMemcpyDirection);
   if (bytes == 0) return CUDA_SUCCESS;
   switch (kind) {
-    case cudaMemcpyHostToDevice: return driver.cuMemcpyHtoD_(address(to), from, bytes);
-    case cudaMemcpyDeviceToHost: return driver.cuMemcpyDtoH_(to, address(from), bytes);
-    case cudaMemcpyDeviceToDevice: return driver.cuMemcpyDtoD_(address(to), address(from), bytes);
-    default: return driver.cuMemcpy_(address(to), address(from), bytes);
+    case cudaMemcpyHostToDevice:
+      return driver.cuMemcpyHtoD_(address(to), from, bytes);
+    case cudaMemcpyDeviceToHost:
+      return driver.cuMemcpyDtoH_(to, address(from), bytes);
+    case cudaMemcpyDeviceToDevice:
+      return driver.cuMemcpyDtoD_(address(to), address(from), bytes);
+    default:
+      return driver.cuMemcpy_(address(to), address(from), bytes);
   }
 }
 
@@ -58,10 +64,14 @@ CUresult copy_linear_async(const Driver& driver, void* to, const void* from, siz
   if (!is_valid(kind)) return static_cast<CUresult>(cudaErrorInvalidMemcpyDirection);
   if (bytes == 0) return CUDA_SUCCESS;
   switch (kind) {
-    case cudaMemcpyHostToDevice: return driver.cuMemcpyHtoDAsync_(address(to), from, bytes, stream);
-    case cudaMemcpyDeviceToHost: return driver.cuMemcpyDtoHAsync_(to, address(from), bytes, stream);
-    case cudaMemcpyDeviceToDevice: return driver.cuMemcpyDtoDAsync_(address(to), address(from), bytes, stream);
-    default: return driver.cuMemcpyAsync_(address(to), address(from), bytes, stream);
+    case cudaMemcpyHostToDevice:
+      return driver.cuMemcpyHtoDAsync_(address(to), from, bytes, stream);
+    case cudaMemcpyDeviceToHost:
+      return driver.cuMemcpyDtoHAsync_(to, address(from), bytes, stream);
+    case cudaMemcpyDeviceToDevice:
+      return driver.cuMemcpyDtoDAsync_(address(to), address(from), bytes, stream);
+    default:
+      return driver.cuMemcpyAsync_(address(to), address(from), bytes, stream);
   }
 }
 
@@ -72,8 +82,8 @@ CUDA_MEMCPY2D plane(size_t width, size_t height) {
   return copy;
 }
 
-CUDA_MEMCPY2D memory_to_memory(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
-                               cudaMemcpyKind kind) {
+CUDA_MEMCPY2D memory_to_memory(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                               size_t height, cudaMemcpyKind kind) {
   CUDA_MEMCPY2D copy = plane(width, height);
   set_source(copy, source_type(kind), from, from_pitch);
   set_destination(copy, destination_type(kind), to, to_pitch);
@@ -152,7 +162,9 @@ CUresult peer_copy_of(const cudaMemcpy3DPeerParms& params, CUDA_MEMCPY3D_PEER& c
 }
 
 // The words a fill repeats: the runtime fills bytes.
-unsigned char fill_byte(int value) { return static_cast<unsigned char>(value); }
+unsigned char fill_byte(int value) {
+  return static_cast<unsigned char>(value);
+}
 
 CUresult fill_volume(const Driver& driver, const cudaPitchedPtr& target, int value, const cudaExtent& extent,
                      const cudaStream_t* stream) {
@@ -176,11 +188,16 @@ size_t element_bytes(CUarray array) {
   size_t bytes = 4;
   switch (descriptor.Format) {
     case CU_AD_FORMAT_UNSIGNED_INT8:
-    case CU_AD_FORMAT_SIGNED_INT8: bytes = 1; break;
+    case CU_AD_FORMAT_SIGNED_INT8:
+      bytes = 1;
+      break;
     case CU_AD_FORMAT_UNSIGNED_INT16:
     case CU_AD_FORMAT_SIGNED_INT16:
-    case CU_AD_FORMAT_HALF: bytes = 2; break;
-    default: break;
+    case CU_AD_FORMAT_HALF:
+      bytes = 2;
+      break;
+    default:
+      break;
   }
   return bytes * descriptor.NumChannels;
 }
@@ -298,8 +315,8 @@ CUDART_EXPORT cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const voi
 
 #if CUDART_VERSION >= 13000
 CUDART_WITH_TWIN(cudaMemcpyBatchAsync, _ptsz,
-                 (void* const* to, const void* const* from, const size_t* sizes, size_t count, cudaMemcpyAttributes* attrs,
-                  size_t* attr_indices, size_t attr_count, cudaStream_t stream),
+                 (void* const* to, const void* const* from, const size_t* sizes, size_t count,
+                  cudaMemcpyAttributes* attrs, size_t* attr_indices, size_t attr_count, cudaStream_t stream),
                  (to, from, sizes, count, attrs, attr_indices, attr_count, stream)) {
   if (to == nullptr || from == nullptr || sizes == nullptr || attrs == nullptr || attr_indices == nullptr ||
       attr_count == 0 || count == 0) {
@@ -346,8 +363,9 @@ CUDART_WITH_TWIN(cudaMemcpy2DToArrayAsync, _ptsz,
                  (cudaArray_t to, size_t x, size_t y, const void* from, size_t from_pitch, size_t width, size_t height,
                   cudaMemcpyKind kind, cudaStream_t stream),
                  (to, x, y, from, from_pitch, width, height, kind, stream)) {
-  return with_context(
-      [&] { return run_async(driver, memory_to_array(to, x, y, from, from_pitch, width, height, kind), kind, stream); });
+  return with_context([&] {
+    return run_async(driver, memory_to_array(to, x, y, from, from_pitch, width, height, kind), kind, stream);
+  });
 }
 
 CUDART_WITH_TWIN(cudaMemcpy2DFromArray, _ptds,
@@ -415,9 +433,8 @@ CUDART_WITH_TWIN(cudaMemcpy3DPeerAsync, _ptsz, (const cudaMemcpy3DPeerParms* par
 // Fills.
 
 CUDART_WITH_TWIN(cudaMemset, _ptds, (void* to, int value, size_t bytes), (to, value, bytes)) {
-  return with_context([&] {
-    return bytes == 0 ? CUDA_SUCCESS : driver.cuMemsetD8_(address(to), fill_byte(value), bytes);
-  });
+  return with_context(
+      [&] { return bytes == 0 ? CUDA_SUCCESS : driver.cuMemsetD8_(address(to), fill_byte(value), bytes); });
 }
 
 CUDART_WITH_TWIN(cudaMemsetAsync, _ptsz, (void* to, int value, size_t bytes, cudaStream_t stream),

@@ -13,6 +13,8 @@ CUresult to_driver(void* to, const void* from, size_t bytes, cudaMemcpyKind kind
 // Bytes of one element of an array; 0 if the driver does not know the array.
 size_t element_bytes(CUarray array);
 
-inline CUarray to_driver(cudaArray_const_t array) { return reinterpret_cast<CUarray>(const_cast<cudaArray*>(array)); }
+inline CUarray to_driver(cudaArray_const_t array) {
+  return reinterpret_cast<CUarray>(const_cast<cudaArray*>(array));
+}
 
 }  // namespace cuheap::sim::runtime

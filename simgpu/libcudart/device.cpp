@@ -115,7 +115,8 @@ void fill_abilities(cudaDeviceProp& prop, CUdevice device) {
   set(prop.computePreemptionSupported, CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED, device);
   set(prop.canUseHostPointerForRegisteredMem, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, device);
   set(prop.cooperativeLaunch, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, device);
-  set(prop.pageableMemoryAccessUsesHostPageTables, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, device);
+  set(prop.pageableMemoryAccessUsesHostPageTables, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+      device);
   set(prop.directManagedMemAccessFromHost, CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST, device);
   set(prop.accessPolicyMaxWindowSize, CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE, device);
   set(prop.hostRegisterSupported, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, device);
@@ -177,7 +178,8 @@ cudaError_t device_properties(cudaDeviceProp* prop, int ordinal) {
   return with_driver([&] { return fill_properties(*prop, ordinal); });
 }
 
-// How well a device fits a wish: the documented call only promises "the best match"; every wished minimum that is met counts one.
+// How well a device fits a wish: the documented call only promises "the best match"; every wished minimum that is met
+// counts one.
 int match(const cudaDeviceProp& wish, const cudaDeviceProp& have) {
   return int{have.major >= wish.major} + int{have.totalGlobalMem >= wish.totalGlobalMem} +
          int{have.multiProcessorCount >= wish.multiProcessorCount};
@@ -195,10 +197,14 @@ CUDART_EXPORT cudaError_t cudaGetDeviceCount(int* count) {
 
 // The 12.x header renames its own call to _v2; the unsuffixed one, for programs with 11.x headers, stays a stub.
 #if CUDART_VERSION >= 13000
-CUDART_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) { return device_properties(prop, device); }
+CUDART_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) {
+  return device_properties(prop, device);
+}
 #else
 #undef cudaGetDeviceProperties
-CUDART_EXPORT cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp* prop, int device) { return device_properties(prop, device); }
+CUDART_EXPORT cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp* prop, int device) {
+  return device_properties(prop, device);
+}
 #endif
 
 CUDART_EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attr, int device) {
@@ -352,7 +358,8 @@ cudaError_t with_peer(int peer, Body&& body) {
     CUcontext context = nullptr;
     CUdevice device = 0;
     if (const CUresult result = driver().cuDeviceGet_(&device, peer); result != CUDA_SUCCESS) return result;
-    if (const CUresult result = driver().cuDevicePrimaryCtxRetain_(&context, device); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = driver().cuDevicePrimaryCtxRetain_(&context, device); result != CUDA_SUCCESS)
+      return result;
     return body(context);
   });
 }
@@ -409,12 +416,24 @@ CUDART_EXPORT cudaError_t cudaProfilerStop() {
 
 #if CUDART_VERSION < 13000
 // Names of CUDA 3, kept by the 12.x library.
-CUDART_EXPORT cudaError_t cudaThreadExit() { return cudaDeviceReset(); }
-CUDART_EXPORT cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
-CUDART_EXPORT cudaError_t cudaThreadSetLimit(cudaLimit limit, size_t value) { return cudaDeviceSetLimit(limit, value); }
-CUDART_EXPORT cudaError_t cudaThreadGetLimit(size_t* value, cudaLimit limit) { return cudaDeviceGetLimit(value, limit); }
-CUDART_EXPORT cudaError_t cudaThreadGetCacheConfig(cudaFuncCache* config) { return cudaDeviceGetCacheConfig(config); }
-CUDART_EXPORT cudaError_t cudaThreadSetCacheConfig(cudaFuncCache config) { return cudaDeviceSetCacheConfig(config); }
+CUDART_EXPORT cudaError_t cudaThreadExit() {
+  return cudaDeviceReset();
+}
+CUDART_EXPORT cudaError_t cudaThreadSynchronize() {
+  return cudaDeviceSynchronize();
+}
+CUDART_EXPORT cudaError_t cudaThreadSetLimit(cudaLimit limit, size_t value) {
+  return cudaDeviceSetLimit(limit, value);
+}
+CUDART_EXPORT cudaError_t cudaThreadGetLimit(size_t* value, cudaLimit limit) {
+  return cudaDeviceGetLimit(value, limit);
+}
+CUDART_EXPORT cudaError_t cudaThreadGetCacheConfig(cudaFuncCache* config) {
+  return cudaDeviceGetCacheConfig(config);
+}
+CUDART_EXPORT cudaError_t cudaThreadSetCacheConfig(cudaFuncCache config) {
+  return cudaDeviceSetCacheConfig(config);
+}
 #endif
 
 }  // namespace cuheap::sim::runtime

@@ -1,6 +1,6 @@
 // Driver: the table of driver entry points behind this runtime, filled as the real runtime fills its own:
-// dlopen("libcuda.so.1"), dlsym("cuGetProcAddress_v2"), then one question per name and version. Nothing else leads to the driver, so
-// a preload library that hooks dlsym, cuGetProcAddress or the driver's exports sees every call.
+// dlopen("libcuda.so.1"), dlsym("cuGetProcAddress_v2"), then one question per name and version. Nothing else leads to
+// the driver, so a preload library that hooks dlsym, cuGetProcAddress or the driver's exports sees every call.
 #pragma once
 
 #include <cuda.h>
@@ -31,7 +31,11 @@ struct DriverTables {
 
 const DriverTables& driver_tables();
 
-inline const Driver& driver() { return driver_tables().legacy; }
-inline const Driver& per_thread_driver() { return driver_tables().per_thread; }
+inline const Driver& driver() {
+  return driver_tables().legacy;
+}
+inline const Driver& per_thread_driver() {
+  return driver_tables().per_thread;
+}
 
 }  // namespace cuheap::sim::runtime

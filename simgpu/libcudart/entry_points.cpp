@@ -1,4 +1,5 @@
-// The runtime hands out driver entry points: the question goes to the driver as it is, through the pointer we were given ourselves.
+// The runtime hands out driver entry points: the question goes to the driver as it is, through the pointer we were
+// given ourselves.
 #include "runtime.h"
 
 namespace cuheap::sim::runtime {
@@ -6,9 +7,12 @@ namespace {
 
 cudaDriverEntryPointQueryResult to_runtime(CUdriverProcAddressQueryResult result) {
   switch (result) {
-    case CU_GET_PROC_ADDRESS_SUCCESS: return cudaDriverEntryPointSuccess;
-    case CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT: return cudaDriverEntryPointVersionNotSufficent;
-    default: return cudaDriverEntryPointSymbolNotFound;
+    case CU_GET_PROC_ADDRESS_SUCCESS:
+      return cudaDriverEntryPointSuccess;
+    case CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT:
+      return cudaDriverEntryPointVersionNotSufficent;
+    default:
+      return cudaDriverEntryPointSymbolNotFound;
   }
 }
 
@@ -46,8 +50,8 @@ CUDART_EXPORT cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, v
   return entry_point(symbol, pointer, version, flags, status, false);
 }
 
-CUDART_EXPORT cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char* symbol, void** pointer, unsigned int version,
-                                                                unsigned long long flags,
+CUDART_EXPORT cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char* symbol, void** pointer,
+                                                                unsigned int version, unsigned long long flags,
                                                                 cudaDriverEntryPointQueryResult* status) {
   return entry_point(symbol, pointer, version, flags, status, true);
 }

@@ -7,7 +7,8 @@
 namespace cuheap::sim::runtime {
 namespace {
 
-// The container that `cuobjdump --list-elf --list-ptx` lists: a header, then entries of a header and a (maybe compressed) payload each.
+// The container that `cuobjdump --list-elf --list-ptx` lists: a header, then entries of a header and a (maybe
+// compressed) payload each.
 constexpr std::uint32_t kMagic = 0xBA55ED50;
 
 struct Header {
@@ -31,7 +32,8 @@ struct Entry {
 
 enum Kind : std::uint16_t { kPtx = 1, kMachineCode = 2 };
 
-// Machine code runs on devices of its major version and an equal or later minor one; PTX is compiled for any later device.
+// Machine code runs on devices of its major version and an equal or later minor one; PTX is compiled for any later
+// device.
 bool runs_on(const Entry& entry, int capability) {
   const int architecture = static_cast<int>(entry.architecture);
   if (architecture > capability) return false;

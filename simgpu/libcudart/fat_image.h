@@ -1,5 +1,6 @@
-// Which of the machine codes in a fat binary a device would run. CUB picks its tuning by the architecture that cudaFuncGetAttributes reports
-// and stops with "invalid device function" for one that the program was not built for, so the answer must come from the image.
+// Which of the machine codes in a fat binary a device would run. CUB picks its tuning by the architecture that
+// cudaFuncGetAttributes reports and stops with "invalid device function" for one that the program was not built for, so
+// the answer must come from the image.
 #pragma once
 
 namespace cuheap::sim::runtime {

@@ -1,5 +1,5 @@
-// Graphs: the driver's own, with the runtime's parameter structures translated. Conditional nodes, external semaphores and the generic
-// cudaGraphAddNode family are not simulated.
+// Graphs: the driver's own, with the runtime's parameter structures translated. Conditional nodes, external semaphores
+// and the generic cudaGraphAddNode family are not simulated.
 #include <cstring>
 
 #include "copies.h"
@@ -57,8 +57,12 @@ const CUDA_HOST_NODE_PARAMS* driver_params(const cudaHostNodeParams* params) {
   return reinterpret_cast<const CUDA_HOST_NODE_PARAMS*>(params);
 }
 
-const CUgraphEdgeData* driver_edges(const cudaGraphEdgeData* edges) { return reinterpret_cast<const CUgraphEdgeData*>(edges); }
-CUgraphEdgeData* driver_edges(cudaGraphEdgeData* edges) { return reinterpret_cast<CUgraphEdgeData*>(edges); }
+const CUgraphEdgeData* driver_edges(const cudaGraphEdgeData* edges) {
+  return reinterpret_cast<const CUgraphEdgeData*>(edges);
+}
+CUgraphEdgeData* driver_edges(cudaGraphEdgeData* edges) {
+  return reinterpret_cast<CUgraphEdgeData*>(edges);
+}
 
 CUresult symbol_copy(const void* symbol, size_t offset, size_t bytes, void*& pointer) {
   Variable variable;
@@ -201,9 +205,9 @@ CUDART_EXPORT cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGrap
   });
 }
 
-CUDART_EXPORT cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
-                                                   size_t count, void* to, const void* from, size_t bytes,
-                                                   cudaMemcpyKind kind) {
+CUDART_EXPORT cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                   const cudaGraphNode_t* after, size_t count, void* to,
+                                                   const void* from, size_t bytes, cudaMemcpyKind kind) {
   return with_context([&] { return add_copy(node, graph, after, count, to, from, bytes, kind); });
 }
 
@@ -253,8 +257,9 @@ CUDART_EXPORT cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, v
   return with_context([&] { return set_copy(node, to, from, bytes, kind); });
 }
 
-CUDART_EXPORT cudaError_t cudaGraphMemcpyNodeSetParamsToSymbol(cudaGraphNode_t node, const void* symbol, const void* from,
-                                                               size_t bytes, size_t offset, cudaMemcpyKind kind) {
+CUDART_EXPORT cudaError_t cudaGraphMemcpyNodeSetParamsToSymbol(cudaGraphNode_t node, const void* symbol,
+                                                               const void* from, size_t bytes, size_t offset,
+                                                               cudaMemcpyKind kind) {
   return with_context([&] {
     void* to = nullptr;
     if (const CUresult result = symbol_copy(symbol, offset, bytes, to); result != CUDA_SUCCESS) return result;
@@ -296,9 +301,9 @@ CUDART_EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParamsToSymbol(cudaGraphExec
   });
 }
 
-CUDART_EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParamsFromSymbol(cudaGraphExec_t exec, cudaGraphNode_t node, void* to,
-                                                                     const void* symbol, size_t bytes, size_t offset,
-                                                                     cudaMemcpyKind kind) {
+CUDART_EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParamsFromSymbol(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                                     void* to, const void* symbol, size_t bytes,
+                                                                     size_t offset, cudaMemcpyKind kind) {
   return with_context([&] {
     void* from = nullptr;
     if (const CUresult result = symbol_copy(symbol, offset, bytes, from); result != CUDA_SUCCESS) return result;
@@ -310,14 +315,14 @@ CUDART_EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParamsFromSymbol(cudaGraphEx
 
 CUDART_EXPORT cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
                                                  size_t count, const cudaMemsetParams* params) {
-  return with_context(
-      [&] { return driver().cuGraphAddMemsetNode_(node, graph, after, count, driver_params(params), current_context()); });
+  return with_context([&] {
+    return driver().cuGraphAddMemsetNode_(node, graph, after, count, driver_params(params), current_context());
+  });
 }
 
 CUDART_EXPORT cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t node, cudaMemsetParams* params) {
-  return with_context([&] {
-    return driver().cuGraphMemsetNodeGetParams_(node, reinterpret_cast<CUDA_MEMSET_NODE_PARAMS*>(params));
-  });
+  return with_context(
+      [&] { return driver().cuGraphMemsetNodeGetParams_(node, reinterpret_cast<CUDA_MEMSET_NODE_PARAMS*>(params)); });
 }
 
 CUDART_EXPORT cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t node, const cudaMemsetParams* params) {
@@ -351,8 +356,8 @@ CUDART_EXPORT cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, c
   return with_context([&] { return driver().cuGraphExecHostNodeSetParams_(exec, node, driver_params(params)); });
 }
 
-CUDART_EXPORT cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
-                                                     size_t count, cudaGraph_t child) {
+CUDART_EXPORT cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                     const cudaGraphNode_t* after, size_t count, cudaGraph_t child) {
   return with_context([&] { return driver().cuGraphAddChildGraphNode_(node, graph, after, count, child); });
 }
 
@@ -390,8 +395,8 @@ CUDART_EXPORT cudaError_t cudaGraphExecEventRecordNodeSetEvent(cudaGraphExec_t e
   return with_context([&] { return driver().cuGraphExecEventRecordNodeSetEvent_(exec, node, event); });
 }
 
-CUDART_EXPORT cudaError_t cudaGraphAddEventWaitNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
-                                                    size_t count, cudaEvent_t event) {
+CUDART_EXPORT cudaError_t cudaGraphAddEventWaitNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                    const cudaGraphNode_t* after, size_t count, cudaEvent_t event) {
   return with_context([&] { return driver().cuGraphAddEventWaitNode_(node, graph, after, count, event); });
 }
 
@@ -403,14 +408,16 @@ CUDART_EXPORT cudaError_t cudaGraphEventWaitNodeSetEvent(cudaGraphNode_t node, c
   return with_context([&] { return driver().cuGraphEventWaitNodeSetEvent_(node, event); });
 }
 
-CUDART_EXPORT cudaError_t cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t exec, cudaGraphNode_t node, cudaEvent_t event) {
+CUDART_EXPORT cudaError_t cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                             cudaEvent_t event) {
   return with_context([&] { return driver().cuGraphExecEventWaitNodeSetEvent_(exec, node, event); });
 }
 
 // Memory nodes.
 
-CUDART_EXPORT cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
-                                                   size_t count, cudaMemAllocNodeParams* params) {
+CUDART_EXPORT cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                   const cudaGraphNode_t* after, size_t count,
+                                                   cudaMemAllocNodeParams* params) {
   return with_context([&] {
     return driver().cuGraphAddMemAllocNode_(node, graph, after, count,
                                             reinterpret_cast<CUDA_MEM_ALLOC_NODE_PARAMS*>(params));
@@ -423,8 +430,8 @@ CUDART_EXPORT cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node, c
   });
 }
 
-CUDART_EXPORT cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
-                                                  size_t count, void* pointer) {
+CUDART_EXPORT cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                  const cudaGraphNode_t* after, size_t count, void* pointer) {
   return with_context([&] { return driver().cuGraphAddMemFreeNode_(node, graph, after, count, address(pointer)); });
 }
 
@@ -451,28 +458,32 @@ CUDART_EXPORT cudaError_t cudaDeviceSetGraphMemAttribute(int device, cudaGraphMe
 
 // Edges: with their data in CUDA 13 and in the _v2 forms of 12, without it in the plain forms of 12.
 
-#define EDGE_CALLS(suffix)                                                                                               \
-  CUDART_EXPORT cudaError_t cudaGraphGetEdges##suffix(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to,       \
-                                                      cudaGraphEdgeData* edges, size_t* count) {                         \
-    return with_context([&] { return driver().cuGraphGetEdges_(graph, from, to, driver_edges(edges), count); });          \
-  }                                                                                                                      \
-  CUDART_EXPORT cudaError_t cudaGraphNodeGetDependencies##suffix(cudaGraphNode_t node, cudaGraphNode_t* nodes,            \
-                                                                 cudaGraphEdgeData* edges, size_t* count) {              \
-    return with_context([&] { return driver().cuGraphNodeGetDependencies_(node, nodes, driver_edges(edges), count); });   \
-  }                                                                                                                      \
-  CUDART_EXPORT cudaError_t cudaGraphNodeGetDependentNodes##suffix(cudaGraphNode_t node, cudaGraphNode_t* nodes,          \
-                                                                   cudaGraphEdgeData* edges, size_t* count) {            \
-    return with_context([&] { return driver().cuGraphNodeGetDependentNodes_(node, nodes, driver_edges(edges), count); }); \
-  }                                                                                                                      \
-  CUDART_EXPORT cudaError_t cudaGraphAddDependencies##suffix(cudaGraph_t graph, const cudaGraphNode_t* from,              \
-                                                             const cudaGraphNode_t* to, const cudaGraphEdgeData* edges,  \
-                                                             size_t count) {                                             \
-    return with_context([&] { return driver().cuGraphAddDependencies_(graph, from, to, driver_edges(edges), count); });   \
-  }                                                                                                                      \
-  CUDART_EXPORT cudaError_t cudaGraphRemoveDependencies##suffix(cudaGraph_t graph, const cudaGraphNode_t* from,           \
-                                                                const cudaGraphNode_t* to,                               \
-                                                                const cudaGraphEdgeData* edges, size_t count) {          \
-    return with_context([&] { return driver().cuGraphRemoveDependencies_(graph, from, to, driver_edges(edges), count); });\
+#define EDGE_CALLS(suffix)                                                                                           \
+  CUDART_EXPORT cudaError_t cudaGraphGetEdges##suffix(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to, \
+                                                      cudaGraphEdgeData* edges, size_t* count) {                     \
+    return with_context([&] { return driver().cuGraphGetEdges_(graph, from, to, driver_edges(edges), count); });     \
+  }                                                                                                                  \
+  CUDART_EXPORT cudaError_t cudaGraphNodeGetDependencies##suffix(cudaGraphNode_t node, cudaGraphNode_t* nodes,       \
+                                                                 cudaGraphEdgeData* edges, size_t* count) {          \
+    return with_context(                                                                                             \
+        [&] { return driver().cuGraphNodeGetDependencies_(node, nodes, driver_edges(edges), count); });              \
+  }                                                                                                                  \
+  CUDART_EXPORT cudaError_t cudaGraphNodeGetDependentNodes##suffix(cudaGraphNode_t node, cudaGraphNode_t* nodes,     \
+                                                                   cudaGraphEdgeData* edges, size_t* count) {        \
+    return with_context(                                                                                             \
+        [&] { return driver().cuGraphNodeGetDependentNodes_(node, nodes, driver_edges(edges), count); });            \
+  }                                                                                                                  \
+  CUDART_EXPORT cudaError_t cudaGraphAddDependencies##suffix(cudaGraph_t graph, const cudaGraphNode_t* from,         \
+                                                             const cudaGraphNode_t* to,                              \
+                                                             const cudaGraphEdgeData* edges, size_t count) {         \
+    return with_context(                                                                                             \
+        [&] { return driver().cuGraphAddDependencies_(graph, from, to, driver_edges(edges), count); });              \
+  }                                                                                                                  \
+  CUDART_EXPORT cudaError_t cudaGraphRemoveDependencies##suffix(cudaGraph_t graph, const cudaGraphNode_t* from,      \
+                                                                const cudaGraphNode_t* to,                           \
+                                                                const cudaGraphEdgeData* edges, size_t count) {      \
+    return with_context(                                                                                             \
+        [&] { return driver().cuGraphRemoveDependencies_(graph, from, to, driver_edges(edges), count); });           \
   }
 
 #if CUDART_VERSION >= 13000
@@ -480,7 +491,8 @@ EDGE_CALLS()
 #else
 EDGE_CALLS(_v2)
 
-CUDART_EXPORT cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to, size_t* count) {
+CUDART_EXPORT cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to,
+                                            size_t* count) {
   return cudaGraphGetEdges_v2(graph, from, to, nullptr, count);
 }
 
@@ -505,7 +517,8 @@ CUDART_EXPORT cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const c
 
 // Executable graphs.
 
-CUDART_EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) {
+CUDART_EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                                        unsigned long long flags) {
   return with_context([&] { return driver().cuGraphInstantiateWithFlags_(exec, graph, flags); });
 }
 
@@ -514,7 +527,8 @@ CUDART_EXPORT cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_
 }
 
 CUDART_WITH_TWIN(cudaGraphInstantiateWithParams, _ptsz,
-                 (cudaGraphExec_t * exec, cudaGraph_t graph, cudaGraphInstantiateParams* params), (exec, graph, params)) {
+                 (cudaGraphExec_t * exec, cudaGraph_t graph, cudaGraphInstantiateParams* params),
+                 (exec, graph, params)) {
   return with_context([&] {
     return driver.cuGraphInstantiateWithParams_(exec, graph, reinterpret_cast<CUDA_GRAPH_INSTANTIATE_PARAMS*>(params));
   });
@@ -530,7 +544,8 @@ CUDART_EXPORT cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned l
   });
 }
 
-CUDART_EXPORT cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* info) {
+CUDART_EXPORT cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
+                                              cudaGraphExecUpdateResultInfo* info) {
   return with_context(
       [&] { return driver().cuGraphExecUpdate_(exec, graph, reinterpret_cast<CUgraphExecUpdateResultInfo*>(info)); });
 }

@@ -8,9 +8,13 @@
 namespace cuheap::sim::runtime {
 namespace {
 
-CUfunction launchable(CUkernel kernel) { return reinterpret_cast<CUfunction>(kernel); }  // documented cast
+CUfunction launchable(CUkernel kernel) {
+  return reinterpret_cast<CUfunction>(kernel);
+}  // documented cast
 
-bool is_empty(const dim3& size) { return size.x == 0 || size.y == 0 || size.z == 0; }
+bool is_empty(const dim3& size) {
+  return size.x == 0 || size.y == 0 || size.z == 0;
+}
 
 // The driver calls a bad launch shape an invalid value, the runtime an invalid configuration.
 CUresult launch_result(CUresult result, const dim3& grid, const dim3& block) {
@@ -163,7 +167,9 @@ CUDART_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* out, const void* functio
   return with_driver([&] { return find_kernel(function, *out); });
 }
 
-CUDART_EXPORT cudaError_t cudaGetKernel(cudaKernel_t* out, const void* function) { return __cudaGetKernel(out, function); }
+CUDART_EXPORT cudaError_t cudaGetKernel(cudaKernel_t* out, const void* function) {
+  return __cudaGetKernel(out, function);
+}
 
 CUDART_EXPORT cudaError_t cudaGetFuncBySymbol(cudaFunction_t* out, const void* function) {
   if (out == nullptr) return remember(cudaErrorInvalidValue);
@@ -224,13 +230,13 @@ CUDART_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
                                                                                  int block_size, size_t shared,
                                                                                  unsigned int flags) {
   return with_kernel(function, [&](CUkernel kernel) {
-    return driver().cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_(blocks, launchable(kernel), block_size, shared,
-                                                                          flags);
+    return driver().cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_(blocks, launchable(kernel), block_size,
+                                                                          shared, flags);
   });
 }
 
-CUDART_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int block_size,
-                                                                        size_t shared) {
+CUDART_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function,
+                                                                        int block_size, size_t shared) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_size, shared, 0);
 }
 
@@ -265,8 +271,8 @@ CUDART_EXPORT cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void
                                               void** jit_values, unsigned int jit_count, cudaLibraryOption* options,
                                               void** values, unsigned int count) {
   return with_driver([&] {
-    return driver().cuLibraryLoadData_(library, code, reinterpret_cast<CUjit_option*>(jit_options), jit_values, jit_count,
-                                       reinterpret_cast<CUlibraryOption*>(options), values, count);
+    return driver().cuLibraryLoadData_(library, code, reinterpret_cast<CUjit_option*>(jit_options), jit_values,
+                                       jit_count, reinterpret_cast<CUlibraryOption*>(options), values, count);
   });
 }
 
@@ -296,7 +302,8 @@ CUDART_EXPORT cudaError_t cudaLibraryGetGlobal(void** pointer, size_t* bytes, cu
       [&] { return driver().cuLibraryGetGlobal_(reinterpret_cast<CUdeviceptr*>(pointer), bytes, library, name); });
 }
 
-CUDART_EXPORT cudaError_t cudaLibraryGetManaged(void** pointer, size_t* bytes, cudaLibrary_t library, const char* name) {
+CUDART_EXPORT cudaError_t cudaLibraryGetManaged(void** pointer, size_t* bytes, cudaLibrary_t library,
+                                                const char* name) {
   return with_context(
       [&] { return driver().cuLibraryGetManaged_(reinterpret_cast<CUdeviceptr*>(pointer), bytes, library, name); });
 }
@@ -309,7 +316,8 @@ CUDART_EXPORT cudaError_t cudaLibraryGetKernelCount(unsigned int* count, cudaLib
   return with_driver([&] { return driver().cuLibraryGetKernelCount_(count, library); });
 }
 
-CUDART_EXPORT cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned int count, cudaLibrary_t library) {
+CUDART_EXPORT cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned int count,
+                                                      cudaLibrary_t library) {
   return with_driver([&] { return driver().cuLibraryEnumerateKernels_(kernels, count, library); });
 }
 

@@ -6,10 +6,14 @@
 namespace cuheap::sim::runtime {
 namespace {
 
-CUdeviceptr* out(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }
+CUdeviceptr* out(void** pointer) {
+  return reinterpret_cast<CUdeviceptr*>(pointer);
+}
 
 // cudaFree(NULL) is the customary way to start the runtime: success, and a context.
-CUresult free_device(void* pointer) { return pointer == nullptr ? CUDA_SUCCESS : driver().cuMemFree_(address(pointer)); }
+CUresult free_device(void* pointer) {
+  return pointer == nullptr ? CUDA_SUCCESS : driver().cuMemFree_(address(pointer));
+}
 
 CUresult allocate_pitched(void** pointer, size_t* pitch, size_t width, size_t height) {
   if (width == 0 || height == 0) {
@@ -73,7 +77,9 @@ CUDART_EXPORT cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned i
   });
 }
 
-CUDART_EXPORT cudaError_t cudaMallocHost(void** pointer, size_t bytes) { return cudaHostAlloc(pointer, bytes, 0); }
+CUDART_EXPORT cudaError_t cudaMallocHost(void** pointer, size_t bytes) {
+  return cudaHostAlloc(pointer, bytes, 0);
+}
 
 CUDART_EXPORT cudaError_t cudaFreeHost(void* pointer) {
   return with_context([&] { return pointer == nullptr ? CUDA_SUCCESS : driver().cuMemFreeHost_(pointer); });
@@ -111,7 +117,8 @@ CUDART_EXPORT cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 
 // Stream-ordered allocation and its pools.
 
-CUDART_WITH_TWIN(cudaMallocAsync, _ptsz, (void** pointer, size_t bytes, cudaStream_t stream), (pointer, bytes, stream)) {
+CUDART_WITH_TWIN(cudaMallocAsync, _ptsz, (void** pointer, size_t bytes, cudaStream_t stream),
+                 (pointer, bytes, stream)) {
   if (pointer == nullptr) return remember(cudaErrorInvalidValue);
   return with_context([&] {
     *pointer = nullptr;
@@ -124,7 +131,8 @@ CUDART_WITH_TWIN(cudaFreeAsync, _ptsz, (void* pointer, cudaStream_t stream), (po
   return with_context([&] { return driver.cuMemFreeAsync_(address(pointer), stream); });
 }
 
-CUDART_WITH_TWIN(cudaMallocFromPoolAsync, _ptsz, (void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream),
+CUDART_WITH_TWIN(cudaMallocFromPoolAsync, _ptsz,
+                 (void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream),
                  (pointer, bytes, pool, stream)) {
   if (pointer == nullptr) return remember(cudaErrorInvalidValue);
   return with_context([&] {
@@ -148,11 +156,13 @@ CUDART_EXPORT cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep) {
 }
 
 CUDART_EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attr, void* value) {
-  return with_context([&] { return driver().cuMemPoolSetAttribute_(pool, static_cast<CUmemPool_attribute>(attr), value); });
+  return with_context(
+      [&] { return driver().cuMemPoolSetAttribute_(pool, static_cast<CUmemPool_attribute>(attr), value); });
 }
 
 CUDART_EXPORT cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attr, void* value) {
-  return with_context([&] { return driver().cuMemPoolGetAttribute_(pool, static_cast<CUmemPool_attribute>(attr), value); });
+  return with_context(
+      [&] { return driver().cuMemPoolGetAttribute_(pool, static_cast<CUmemPool_attribute>(attr), value); });
 }
 
 CUDART_EXPORT cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* access, size_t count) {
@@ -161,7 +171,8 @@ CUDART_EXPORT cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMem
       [&] { return driver().cuMemPoolSetAccess_(pool, reinterpret_cast<const CUmemAccessDesc*>(access), count); });
 }
 
-CUDART_EXPORT cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t pool, cudaMemLocation* location) {
+CUDART_EXPORT cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t pool,
+                                               cudaMemLocation* location) {
   if (flags == nullptr || location == nullptr) return remember(cudaErrorInvalidValue);
   return with_context([&] {
     CUmemLocation where = driver_location(*location);
@@ -172,14 +183,16 @@ CUDART_EXPORT cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMe
 CUDART_EXPORT cudaError_t cudaMemPoolExportToShareableHandle(void* handle, cudaMemPool_t pool,
                                                              cudaMemAllocationHandleType type, unsigned int flags) {
   return with_context([&] {
-    return driver().cuMemPoolExportToShareableHandle_(handle, pool, static_cast<CUmemAllocationHandleType>(type), flags);
+    return driver().cuMemPoolExportToShareableHandle_(handle, pool, static_cast<CUmemAllocationHandleType>(type),
+                                                      flags);
   });
 }
 
 CUDART_EXPORT cudaError_t cudaMemPoolImportFromShareableHandle(cudaMemPool_t* pool, void* handle,
                                                                cudaMemAllocationHandleType type, unsigned int flags) {
   return with_context([&] {
-    return driver().cuMemPoolImportFromShareableHandle_(pool, handle, static_cast<CUmemAllocationHandleType>(type), flags);
+    return driver().cuMemPoolImportFromShareableHandle_(pool, handle, static_cast<CUmemAllocationHandleType>(type),
+                                                        flags);
   });
 }
 
@@ -212,20 +225,20 @@ CUDART_EXPORT cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) 
 namespace {
 
 cudaError_t advise(const void* pointer, size_t bytes, cudaMemoryAdvise advice, CUmemLocation location) {
-  return with_context([&] {
-    return driver().cuMemAdvise_(address(pointer), bytes, static_cast<CUmem_advise>(advice), location);
-  });
+  return with_context(
+      [&] { return driver().cuMemAdvise_(address(pointer), bytes, static_cast<CUmem_advise>(advice), location); });
 }
 
-cudaError_t prefetch(const Driver& driver, const void* pointer, size_t bytes, CUmemLocation location, unsigned int flags,
-                     cudaStream_t stream) {
+cudaError_t prefetch(const Driver& driver, const void* pointer, size_t bytes, CUmemLocation location,
+                     unsigned int flags, cudaStream_t stream) {
   return with_context([&] { return driver.cuMemPrefetchAsync_(address(pointer), bytes, location, flags, stream); });
 }
 
 }  // namespace
 
 #if CUDART_VERSION >= 13000
-CUDART_EXPORT cudaError_t cudaMemAdvise(const void* pointer, size_t bytes, cudaMemoryAdvise advice, cudaMemLocation location) {
+CUDART_EXPORT cudaError_t cudaMemAdvise(const void* pointer, size_t bytes, cudaMemoryAdvise advice,
+                                        cudaMemLocation location) {
   return advise(pointer, bytes, advice, driver_location(location));
 }
 
@@ -256,15 +269,16 @@ CUDART_WITH_TWIN(cudaMemPrefetchAsync_v2, _ptsz,
 }
 #endif
 
-CUDART_EXPORT cudaError_t cudaMemRangeGetAttribute(void* data, size_t size, cudaMemRangeAttribute attr, const void* pointer,
-                                                   size_t bytes) {
+CUDART_EXPORT cudaError_t cudaMemRangeGetAttribute(void* data, size_t size, cudaMemRangeAttribute attr,
+                                                   const void* pointer, size_t bytes) {
   return with_context([&] {
-    return driver().cuMemRangeGetAttribute_(data, size, static_cast<CUmem_range_attribute>(attr), address(pointer), bytes);
+    return driver().cuMemRangeGetAttribute_(data, size, static_cast<CUmem_range_attribute>(attr), address(pointer),
+                                            bytes);
   });
 }
 
-CUDART_EXPORT cudaError_t cudaMemRangeGetAttributes(void** data, size_t* sizes, cudaMemRangeAttribute* attrs, size_t count,
-                                                    const void* pointer, size_t bytes) {
+CUDART_EXPORT cudaError_t cudaMemRangeGetAttributes(void** data, size_t* sizes, cudaMemRangeAttribute* attrs,
+                                                    size_t count, const void* pointer, size_t bytes) {
   return with_context([&] {
     return driver().cuMemRangeGetAttributes_(data, sizes, reinterpret_cast<CUmem_range_attribute*>(attrs), count,
                                              address(pointer), bytes);
@@ -345,7 +359,8 @@ CUDART_EXPORT cudaError_t cudaIpcCloseMemHandle(void* pointer) {
 CUDART_EXPORT cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
   static_assert(sizeof(cudaIpcEventHandle_t) == sizeof(CUipcEventHandle));
   if (handle == nullptr) return remember(cudaErrorInvalidValue);
-  return with_context([&] { return driver().cuIpcGetEventHandle_(reinterpret_cast<CUipcEventHandle*>(handle), event); });
+  return with_context(
+      [&] { return driver().cuIpcGetEventHandle_(reinterpret_cast<CUipcEventHandle*>(handle), event); });
 }
 
 CUDART_EXPORT cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t handle) {

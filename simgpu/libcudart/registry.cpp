@@ -28,7 +28,7 @@ struct ManagedVariable {
 struct Image {
   const FatBinaryWrapper* wrapper = nullptr;
   std::mutex loading;
-  CUlibrary library = nullptr;  // null until first needed
+  CUlibrary library = nullptr;          // null until first needed
   std::vector<const void*> registered;  // host addresses, to forget them when their library is unloaded
   std::vector<ManagedVariable> managed;
   std::once_flag managed_ready;
@@ -61,10 +61,12 @@ Registry& registry() {
   return *instance;
 }
 
-Image* image_of(void** handle) { return reinterpret_cast<Image*>(handle); }
+Image* image_of(void** handle) {
+  return reinterpret_cast<Image*>(handle);
+}
 
-// A kernel's first use may come while its stream is captured. Loading allocates, which a capture forbids unless the thread says that it
-// knows what it does: the documented way out.
+// A kernel's first use may come while its stream is captured. Loading allocates, which a capture forbids unless the
+// thread says that it knows what it does: the documented way out.
 class RelaxedCapture {
  public:
   RelaxedCapture() { driver().cuThreadExchangeStreamCaptureMode_(&mode_); }
@@ -94,7 +96,8 @@ CUresult make_variable(const void* host_address, size_t bytes, CUdeviceptr& addr
       return CUDA_SUCCESS;
     }
   }
-  if (const CUresult result = driver().cuMemAlloc_(&address, bytes == 0 ? 1 : bytes); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = driver().cuMemAlloc_(&address, bytes == 0 ? 1 : bytes); result != CUDA_SUCCESS)
+    return result;
   driver().cuMemsetD8_(address, 0, bytes == 0 ? 1 : bytes);
   const std::unique_lock guard(registry().lock);
   registry().made_for.emplace(key, address);
@@ -207,8 +210,8 @@ CUDART_EXPORT void __cudaRegisterFunction(void** handle, const char* host_functi
   image_of(handle)->registered.push_back(host_function);
 }
 
-CUDART_EXPORT void __cudaRegisterVar(void** handle, char* host_variable, char*, const char* device_name, int, size_t bytes,
-                                     int, int) {
+CUDART_EXPORT void __cudaRegisterVar(void** handle, char* host_variable, char*, const char* device_name, int,
+                                     size_t bytes, int, int) {
   const std::unique_lock guard(registry().lock);
   registry().variables[host_variable] = VariableEntry{image_of(handle), device_name, bytes};
   image_of(handle)->registered.push_back(host_variable);

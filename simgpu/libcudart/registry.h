@@ -1,5 +1,6 @@
-// Kernels and variables that a program registered at start: host address -> name in an image, found in the driver at first use.
-// Registration is a push into a table and nothing more: PyTorch registers 445 images with 21,504 kernels before main.
+// Kernels and variables that a program registered at start: host address -> name in an image, found in the driver at
+// first use. Registration is a push into a table and nothing more: PyTorch registers 445 images with 21,504 kernels
+// before main.
 #pragma once
 
 #include <cstddef>

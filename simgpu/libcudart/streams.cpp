@@ -49,7 +49,8 @@ CUDART_WITH_TWIN(cudaStreamCopyAttributes, _ptsz, (cudaStream_t to, cudaStream_t
 }
 
 CUDART_WITH_TWIN(cudaStreamGetAttribute, _ptsz,
-                 (cudaStream_t stream, cudaLaunchAttributeID attr, cudaLaunchAttributeValue* value), (stream, attr, value)) {
+                 (cudaStream_t stream, cudaLaunchAttributeID attr, cudaLaunchAttributeValue* value),
+                 (stream, attr, value)) {
   return with_context([&] {
     return driver.cuStreamGetAttribute_(stream, static_cast<CUstreamAttrID>(attr),
                                         reinterpret_cast<CUstreamAttrValue*>(value));
@@ -98,7 +99,8 @@ CUDART_WITH_TWIN(cudaLaunchHostFunc, _ptsz, (cudaStream_t stream, cudaHostFn_t f
 }
 
 CUDART_WITH_TWIN(cudaStreamAttachMemAsync, _ptsz,
-                 (cudaStream_t stream, void* pointer, size_t length, unsigned int flags), (stream, pointer, length, flags)) {
+                 (cudaStream_t stream, void* pointer, size_t length, unsigned int flags),
+                 (stream, pointer, length, flags)) {
   return with_context([&] { return driver.cuStreamAttachMemAsync_(stream, address(pointer), length, flags); });
 }
 
@@ -155,8 +157,9 @@ CUDART_WITH_TWIN(cudaStreamBeginCaptureToGraph, _ptsz,
                   const cudaGraphEdgeData* edges, size_t count, cudaStreamCaptureMode mode),
                  (stream, graph, dependencies, edges, count, mode)) {
   return with_context([&] {
-    return driver.cuStreamBeginCaptureToGraph_(stream, graph, dependencies, reinterpret_cast<const CUgraphEdgeData*>(edges),
-                                               count, static_cast<CUstreamCaptureMode>(mode));
+    return driver.cuStreamBeginCaptureToGraph_(stream, graph, dependencies,
+                                               reinterpret_cast<const CUgraphEdgeData*>(edges), count,
+                                               static_cast<CUstreamCaptureMode>(mode));
   });
 }
 
@@ -170,16 +173,17 @@ CUDART_WITH_TWIN(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph_t*
   return with_context([&] { return driver.cuStreamEndCapture_(stream, graph); });
 }
 
-CUDART_WITH_TWIN(cudaStreamIsCapturing, _ptsz, (cudaStream_t stream, cudaStreamCaptureStatus* status), (stream, status)) {
+CUDART_WITH_TWIN(cudaStreamIsCapturing, _ptsz, (cudaStream_t stream, cudaStreamCaptureStatus* status),
+                 (stream, status)) {
   return with_context(
       [&] { return driver.cuStreamIsCapturing_(stream, reinterpret_cast<CUstreamCaptureStatus*>(status)); });
 }
 
 namespace {
 
-cudaError_t capture_info(const Driver& driver, cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-                         cudaGraph_t* graph, const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges,
-                         size_t* count) {
+cudaError_t capture_info(const Driver& driver, cudaStream_t stream, cudaStreamCaptureStatus* status,
+                         unsigned long long* id, cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
+                         const cudaGraphEdgeData** edges, size_t* count) {
   return with_context([&] {
     cuuint64_t driver_id = 0;
     const CUresult result =
@@ -193,33 +197,33 @@ cudaError_t capture_info(const Driver& driver, cudaStream_t stream, cudaStreamCa
 cudaError_t update_dependencies(const Driver& driver, cudaStream_t stream, cudaGraphNode_t* nodes,
                                 const cudaGraphEdgeData* edges, size_t count, unsigned int flags) {
   return with_context([&] {
-    return driver.cuStreamUpdateCaptureDependencies_(stream, nodes, reinterpret_cast<const CUgraphEdgeData*>(edges), count,
-                                                     flags);
+    return driver.cuStreamUpdateCaptureDependencies_(stream, nodes, reinterpret_cast<const CUgraphEdgeData*>(edges),
+                                                     count, flags);
   });
 }
 
 }  // namespace
 
-#define CAPTURE_INFO_WITH_EDGES(name, twin)                                                                            \
-  CUDART_EXPORT cudaError_t name(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,         \
-                                 cudaGraph_t* graph, const cudaGraphNode_t** nodes, const cudaGraphEdgeData** edges,    \
-                                 size_t* count) {                                                                      \
-    return capture_info(runtime::driver(), stream, status, id, graph, nodes, edges, count);                            \
-  }                                                                                                                    \
-  CUDART_EXPORT cudaError_t twin(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,         \
-                                 cudaGraph_t* graph, const cudaGraphNode_t** nodes, const cudaGraphEdgeData** edges,    \
-                                 size_t* count) {                                                                      \
-    return capture_info(runtime::per_thread_driver(), stream, status, id, graph, nodes, edges, count);                 \
+#define CAPTURE_INFO_WITH_EDGES(name, twin)                                                                          \
+  CUDART_EXPORT cudaError_t name(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,       \
+                                 cudaGraph_t* graph, const cudaGraphNode_t** nodes, const cudaGraphEdgeData** edges, \
+                                 size_t* count) {                                                                    \
+    return capture_info(runtime::driver(), stream, status, id, graph, nodes, edges, count);                          \
+  }                                                                                                                  \
+  CUDART_EXPORT cudaError_t twin(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,       \
+                                 cudaGraph_t* graph, const cudaGraphNode_t** nodes, const cudaGraphEdgeData** edges, \
+                                 size_t* count) {                                                                    \
+    return capture_info(runtime::per_thread_driver(), stream, status, id, graph, nodes, edges, count);               \
   }
 
-#define UPDATE_DEPENDENCIES_WITH_EDGES(name, twin)                                                                     \
-  CUDART_EXPORT cudaError_t name(cudaStream_t stream, cudaGraphNode_t* nodes, const cudaGraphEdgeData* edges,           \
-                                 size_t count, unsigned int flags) {                                                   \
-    return update_dependencies(runtime::driver(), stream, nodes, edges, count, flags);                                 \
-  }                                                                                                                    \
-  CUDART_EXPORT cudaError_t twin(cudaStream_t stream, cudaGraphNode_t* nodes, const cudaGraphEdgeData* edges,           \
-                                 size_t count, unsigned int flags) {                                                   \
-    return update_dependencies(runtime::per_thread_driver(), stream, nodes, edges, count, flags);                      \
+#define UPDATE_DEPENDENCIES_WITH_EDGES(name, twin)                                                            \
+  CUDART_EXPORT cudaError_t name(cudaStream_t stream, cudaGraphNode_t* nodes, const cudaGraphEdgeData* edges, \
+                                 size_t count, unsigned int flags) {                                          \
+    return update_dependencies(runtime::driver(), stream, nodes, edges, count, flags);                        \
+  }                                                                                                           \
+  CUDART_EXPORT cudaError_t twin(cudaStream_t stream, cudaGraphNode_t* nodes, const cudaGraphEdgeData* edges, \
+                                 size_t count, unsigned int flags) {                                          \
+    return update_dependencies(runtime::per_thread_driver(), stream, nodes, edges, count, flags);             \
   }
 
 #if CUDART_VERSION >= 13000

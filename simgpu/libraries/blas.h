@@ -1,5 +1,5 @@
-// What the stand-ins for cuBLAS and cuBLASLt share: the C ABI of the public headers, without those headers (the pinned header wheels do not
-// hold them). Enumerations are ints, handles are pointers to our own state.
+// What the stand-ins for cuBLAS and cuBLASLt share: the C ABI of the public headers, without those headers (the pinned
+// header wheels do not hold them). Enumerations are ints, handles are pointers to our own state.
 #pragma once
 
 #include <cuda_runtime_api.h>

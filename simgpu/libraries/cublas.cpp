@@ -1,5 +1,6 @@
-// The stand-in for cuBLAS: keeps what a handle is told (stream, workspace, modes), moves what cublasSet/GetVector and Matrix move, and
-// computes nothing. Operations that are not here are stubs that answer success; a result on the host reads zero.
+// The stand-in for cuBLAS: keeps what a handle is told (stream, workspace, modes), moves what cublasSet/GetVector and
+// Matrix move, and computes nothing. Operations that are not here are stubs that answer success; a result on the host
+// reads zero.
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -63,11 +64,11 @@ Status move(std::int64_t rows, std::int64_t columns, std::int64_t element, const
   if (rows < 0 || columns < 0 || element <= 0 || from_stride <= 0 || to_stride <= 0) return kInvalidValue;
   if (rows == 0 || columns == 0) return kSuccess;
   const auto bytes = [&](std::int64_t count) { return static_cast<std::size_t>(count * element); };
-  const cudaError_t error =
-      stream == nullptr
-          ? cudaMemcpy2D(to, bytes(to_stride), from, bytes(from_stride), bytes(rows), static_cast<std::size_t>(columns), kind)
-          : cudaMemcpy2DAsync(to, bytes(to_stride), from, bytes(from_stride), bytes(rows),
-                              static_cast<std::size_t>(columns), kind, *stream);
+  const cudaError_t error = stream == nullptr
+                                ? cudaMemcpy2D(to, bytes(to_stride), from, bytes(from_stride), bytes(rows),
+                                               static_cast<std::size_t>(columns), kind)
+                                : cudaMemcpy2DAsync(to, bytes(to_stride), from, bytes(from_stride), bytes(rows),
+                                                    static_cast<std::size_t>(columns), kind, *stream);
   return error == cudaSuccess ? kSuccess : kMappingError;
 }
 
@@ -95,10 +96,18 @@ BLAS_EXPORT int cublasGetVersion_v2(Handle*, int* version) {  // documented: the
   return kSuccess;
 }
 
-BLAS_EXPORT int cublasGetProperty(int which, int* value) { return property(which, value); }
-BLAS_EXPORT std::size_t cublasGetCudartVersion() { return CUDART_VERSION; }
-BLAS_EXPORT const char* cublasGetStatusName(int status) { return status_name(status); }
-BLAS_EXPORT const char* cublasGetStatusString(int status) { return status_text(status); }
+BLAS_EXPORT int cublasGetProperty(int which, int* value) {
+  return property(which, value);
+}
+BLAS_EXPORT std::size_t cublasGetCudartVersion() {
+  return CUDART_VERSION;
+}
+BLAS_EXPORT const char* cublasGetStatusName(int status) {
+  return status_name(status);
+}
+BLAS_EXPORT const char* cublasGetStatusString(int status) {
+  return status_text(status);
+}
 
 BLAS_EXPORT int cublasSetStream_v2(Handle* handle, cudaStream_t stream) {
   if (handle == nullptr) return kNotInitialized;
@@ -108,7 +117,9 @@ BLAS_EXPORT int cublasSetStream_v2(Handle* handle, cudaStream_t stream) {
   return kSuccess;
 }
 
-BLAS_EXPORT int cublasGetStream_v2(Handle* handle, cudaStream_t* stream) { return get(handle, &Handle::stream, stream); }
+BLAS_EXPORT int cublasGetStream_v2(Handle* handle, cudaStream_t* stream) {
+  return get(handle, &Handle::stream, stream);
+}
 
 BLAS_EXPORT int cublasSetWorkspace_v2(Handle* handle, void* workspace, std::size_t bytes) {
   if (handle == nullptr) return kNotInitialized;
@@ -118,18 +129,38 @@ BLAS_EXPORT int cublasSetWorkspace_v2(Handle* handle, void* workspace, std::size
   return kSuccess;
 }
 
-BLAS_EXPORT int cublasGetPointerMode_v2(Handle* handle, int* mode) { return get(handle, &Handle::pointer_mode, mode); }
-BLAS_EXPORT int cublasSetPointerMode_v2(Handle* handle, int mode) { return set(handle, &Handle::pointer_mode, mode); }
-BLAS_EXPORT int cublasGetAtomicsMode(Handle* handle, int* mode) { return get(handle, &Handle::atomics_mode, mode); }
-BLAS_EXPORT int cublasSetAtomicsMode(Handle* handle, int mode) { return set(handle, &Handle::atomics_mode, mode); }
-BLAS_EXPORT int cublasGetMathMode(Handle* handle, int* mode) { return get(handle, &Handle::math_mode, mode); }
-BLAS_EXPORT int cublasSetMathMode(Handle* handle, int mode) { return set(handle, &Handle::math_mode, mode); }
-BLAS_EXPORT int cublasGetSmCountTarget(Handle* handle, int* count) { return get(handle, &Handle::sm_count_target, count); }
-BLAS_EXPORT int cublasSetSmCountTarget(Handle* handle, int count) { return set(handle, &Handle::sm_count_target, count); }
+BLAS_EXPORT int cublasGetPointerMode_v2(Handle* handle, int* mode) {
+  return get(handle, &Handle::pointer_mode, mode);
+}
+BLAS_EXPORT int cublasSetPointerMode_v2(Handle* handle, int mode) {
+  return set(handle, &Handle::pointer_mode, mode);
+}
+BLAS_EXPORT int cublasGetAtomicsMode(Handle* handle, int* mode) {
+  return get(handle, &Handle::atomics_mode, mode);
+}
+BLAS_EXPORT int cublasSetAtomicsMode(Handle* handle, int mode) {
+  return set(handle, &Handle::atomics_mode, mode);
+}
+BLAS_EXPORT int cublasGetMathMode(Handle* handle, int* mode) {
+  return get(handle, &Handle::math_mode, mode);
+}
+BLAS_EXPORT int cublasSetMathMode(Handle* handle, int mode) {
+  return set(handle, &Handle::math_mode, mode);
+}
+BLAS_EXPORT int cublasGetSmCountTarget(Handle* handle, int* count) {
+  return get(handle, &Handle::sm_count_target, count);
+}
+BLAS_EXPORT int cublasSetSmCountTarget(Handle* handle, int count) {
+  return set(handle, &Handle::sm_count_target, count);
+}
 
-#define CUBLAS_STATE(name, type, member)                                                                      \
-  BLAS_EXPORT int cublasGet##name(Handle* handle, type* value) { return get(handle, &Handle::member, value); } \
-  BLAS_EXPORT int cublasSet##name(Handle* handle, type value) { return set(handle, &Handle::member, value); }
+#define CUBLAS_STATE(name, type, member)                         \
+  BLAS_EXPORT int cublasGet##name(Handle* handle, type* value) { \
+    return get(handle, &Handle::member, value);                  \
+  }                                                              \
+  BLAS_EXPORT int cublasSet##name(Handle* handle, type value) {  \
+    return set(handle, &Handle::member, value);                  \
+  }
 
 CUBLAS_STATE(EmulationStrategy, int, emulation_strategy)
 CUBLAS_STATE(EmulationSpecialValuesSupport, int, emulation_special_values)
@@ -154,36 +185,38 @@ BLAS_EXPORT int cublasGetLoggerCallback(LogCallback* callback) {
 
 // Moving vectors and matrices between host and device.
 
-#define CUBLAS_MOVES(suffix, integer)                                                                                    \
-  BLAS_EXPORT int cublasSetVector##suffix(integer n, integer element, const void* x, integer incx, void* y, integer incy) { \
-    return move(1, n, element, x, incx, y, incy, cudaMemcpyHostToDevice, nullptr);                                       \
-  }                                                                                                                      \
-  BLAS_EXPORT int cublasGetVector##suffix(integer n, integer element, const void* x, integer incx, void* y, integer incy) { \
-    return move(1, n, element, x, incx, y, incy, cudaMemcpyDeviceToHost, nullptr);                                       \
-  }                                                                                                                      \
-  BLAS_EXPORT int cublasSetVectorAsync##suffix(integer n, integer element, const void* x, integer incx, void* y,          \
-                                               integer incy, cudaStream_t stream) {                                      \
-    return move(1, n, element, x, incx, y, incy, cudaMemcpyHostToDevice, &stream);                                       \
-  }                                                                                                                      \
-  BLAS_EXPORT int cublasGetVectorAsync##suffix(integer n, integer element, const void* x, integer incx, void* y,          \
-                                               integer incy, cudaStream_t stream) {                                      \
-    return move(1, n, element, x, incx, y, incy, cudaMemcpyDeviceToHost, &stream);                                       \
-  }                                                                                                                      \
-  BLAS_EXPORT int cublasSetMatrix##suffix(integer rows, integer columns, integer element, const void* a, integer lda,     \
-                                          void* b, integer ldb) {                                                        \
-    return move(rows, columns, element, a, lda, b, ldb, cudaMemcpyHostToDevice, nullptr);                                \
-  }                                                                                                                      \
-  BLAS_EXPORT int cublasGetMatrix##suffix(integer rows, integer columns, integer element, const void* a, integer lda,     \
-                                          void* b, integer ldb) {                                                        \
-    return move(rows, columns, element, a, lda, b, ldb, cudaMemcpyDeviceToHost, nullptr);                                \
-  }                                                                                                                      \
-  BLAS_EXPORT int cublasSetMatrixAsync##suffix(integer rows, integer columns, integer element, const void* a,             \
-                                               integer lda, void* b, integer ldb, cudaStream_t stream) {                 \
-    return move(rows, columns, element, a, lda, b, ldb, cudaMemcpyHostToDevice, &stream);                                \
-  }                                                                                                                      \
-  BLAS_EXPORT int cublasGetMatrixAsync##suffix(integer rows, integer columns, integer element, const void* a,             \
-                                               integer lda, void* b, integer ldb, cudaStream_t stream) {                 \
-    return move(rows, columns, element, a, lda, b, ldb, cudaMemcpyDeviceToHost, &stream);                                \
+#define CUBLAS_MOVES(suffix, integer)                                                                                 \
+  BLAS_EXPORT int cublasSetVector##suffix(integer n, integer element, const void* x, integer incx, void* y,           \
+                                          integer incy) {                                                             \
+    return move(1, n, element, x, incx, y, incy, cudaMemcpyHostToDevice, nullptr);                                    \
+  }                                                                                                                   \
+  BLAS_EXPORT int cublasGetVector##suffix(integer n, integer element, const void* x, integer incx, void* y,           \
+                                          integer incy) {                                                             \
+    return move(1, n, element, x, incx, y, incy, cudaMemcpyDeviceToHost, nullptr);                                    \
+  }                                                                                                                   \
+  BLAS_EXPORT int cublasSetVectorAsync##suffix(integer n, integer element, const void* x, integer incx, void* y,      \
+                                               integer incy, cudaStream_t stream) {                                   \
+    return move(1, n, element, x, incx, y, incy, cudaMemcpyHostToDevice, &stream);                                    \
+  }                                                                                                                   \
+  BLAS_EXPORT int cublasGetVectorAsync##suffix(integer n, integer element, const void* x, integer incx, void* y,      \
+                                               integer incy, cudaStream_t stream) {                                   \
+    return move(1, n, element, x, incx, y, incy, cudaMemcpyDeviceToHost, &stream);                                    \
+  }                                                                                                                   \
+  BLAS_EXPORT int cublasSetMatrix##suffix(integer rows, integer columns, integer element, const void* a, integer lda, \
+                                          void* b, integer ldb) {                                                     \
+    return move(rows, columns, element, a, lda, b, ldb, cudaMemcpyHostToDevice, nullptr);                             \
+  }                                                                                                                   \
+  BLAS_EXPORT int cublasGetMatrix##suffix(integer rows, integer columns, integer element, const void* a, integer lda, \
+                                          void* b, integer ldb) {                                                     \
+    return move(rows, columns, element, a, lda, b, ldb, cudaMemcpyDeviceToHost, nullptr);                             \
+  }                                                                                                                   \
+  BLAS_EXPORT int cublasSetMatrixAsync##suffix(integer rows, integer columns, integer element, const void* a,         \
+                                               integer lda, void* b, integer ldb, cudaStream_t stream) {              \
+    return move(rows, columns, element, a, lda, b, ldb, cudaMemcpyHostToDevice, &stream);                             \
+  }                                                                                                                   \
+  BLAS_EXPORT int cublasGetMatrixAsync##suffix(integer rows, integer columns, integer element, const void* a,         \
+                                               integer lda, void* b, integer ldb, cudaStream_t stream) {              \
+    return move(rows, columns, element, a, lda, b, ldb, cudaMemcpyDeviceToHost, &stream);                             \
   }
 
 CUBLAS_MOVES(, int)
@@ -191,21 +224,21 @@ CUBLAS_MOVES(_64, std::int64_t)
 
 // Reductions to one scalar.
 
-#define CUBLAS_DOT(name, type)                                                                                            \
-  BLAS_EXPORT int cublas##name##_v2(Handle* handle, int, const void*, int, const void*, int, type* result) {              \
-    return answer_zero(handle, result);                                                                                  \
-  }                                                                                                                      \
-  BLAS_EXPORT int cublas##name##_v2_64(Handle* handle, std::int64_t, const void*, std::int64_t, const void*, std::int64_t, \
-                                       type* result) {                                                                   \
-    return answer_zero(handle, result);                                                                                  \
+#define CUBLAS_DOT(name, type)                                                                               \
+  BLAS_EXPORT int cublas##name##_v2(Handle* handle, int, const void*, int, const void*, int, type* result) { \
+    return answer_zero(handle, result);                                                                      \
+  }                                                                                                          \
+  BLAS_EXPORT int cublas##name##_v2_64(Handle* handle, std::int64_t, const void*, std::int64_t, const void*, \
+                                       std::int64_t, type* result) {                                         \
+    return answer_zero(handle, result);                                                                      \
   }
 
-#define CUBLAS_REDUCE(name, type, wide_type)                                                                              \
-  BLAS_EXPORT int cublas##name##_v2(Handle* handle, int, const void*, int, type* result) {                                \
-    return answer_zero(handle, result);                                                                                  \
-  }                                                                                                                      \
-  BLAS_EXPORT int cublas##name##_v2_64(Handle* handle, std::int64_t, const void*, std::int64_t, wide_type* result) {      \
-    return answer_zero(handle, result);                                                                                  \
+#define CUBLAS_REDUCE(name, type, wide_type)                                                                         \
+  BLAS_EXPORT int cublas##name##_v2(Handle* handle, int, const void*, int, type* result) {                           \
+    return answer_zero(handle, result);                                                                              \
+  }                                                                                                                  \
+  BLAS_EXPORT int cublas##name##_v2_64(Handle* handle, std::int64_t, const void*, std::int64_t, wide_type* result) { \
+    return answer_zero(handle, result);                                                                              \
   }
 
 CUBLAS_DOT(Sdot, float)
@@ -232,7 +265,9 @@ CUBLAS_REDUCE(Icamin, int, std::int64_t)
 CUBLAS_REDUCE(Izamin, int, std::int64_t)
 
 // The legacy API of cublas.h is not played: cublasInit refuses, so no program relies on what its functions return.
-BLAS_EXPORT int cublasInit() { return kNotSupported; }
+BLAS_EXPORT int cublasInit() {
+  return kNotSupported;
+}
 BLAS_EXPORT void cublasXerbla(const char*, int) {}
 
 }  // namespace cuheap::sim::blas

@@ -1,5 +1,5 @@
-// The stand-in for cuBLASLt: descriptors keep their attributes, the heuristic answers one algorithm that needs no workspace, and a matrix
-// product is accepted and not computed.
+// The stand-in for cuBLASLt: descriptors keep their attributes, the heuristic answers one algorithm that needs no
+// workspace, and a matrix product is accepted and not computed.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -11,8 +11,8 @@
 namespace cuheap::sim::blas {
 namespace {
 
-// A descriptor is a block of the caller's or ours, of the size that cublasLt.h gives it: entries of attribute, size, and the value without
-// its leading zero bytes, so that all attributes of a matrix layout fit its 64 bytes.
+// A descriptor is a block of the caller's or ours, of the size that cublasLt.h gives it: entries of attribute, size,
+// and the value without its leading zero bytes, so that all attributes of a matrix layout fit its 64 bytes.
 class Descriptor {
  public:
   static Status init(void* block, std::size_t bytes, std::size_t needed) {
@@ -149,23 +149,35 @@ BLAS_EXPORT int cublasLtDestroy(void* handle) {
   return kSuccess;
 }
 
-BLAS_EXPORT std::size_t cublasLtGetVersion() { return kVersion; }
-BLAS_EXPORT std::size_t cublasLtGetCudartVersion() { return CUDART_VERSION; }
-BLAS_EXPORT int cublasLtGetProperty(int which, int* value) { return property(which, value); }
-BLAS_EXPORT const char* cublasLtGetStatusName(int status) { return status_name(status); }
-BLAS_EXPORT const char* cublasLtGetStatusString(int status) { return status_text(status); }
+BLAS_EXPORT std::size_t cublasLtGetVersion() {
+  return kVersion;
+}
+BLAS_EXPORT std::size_t cublasLtGetCudartVersion() {
+  return CUDART_VERSION;
+}
+BLAS_EXPORT int cublasLtGetProperty(int which, int* value) {
+  return property(which, value);
+}
+BLAS_EXPORT const char* cublasLtGetStatusName(int status) {
+  return status_name(status);
+}
+BLAS_EXPORT const char* cublasLtGetStatusString(int status) {
+  return status_text(status);
+}
 
 // Descriptors: create, init in place, destroy, set, get. Each kind has its own names for the same five.
 
-#define CUBLASLT_ATTRIBUTES(kind)                                                                                      \
-  BLAS_EXPORT int cublasLt##kind##Destroy(Descriptor* descriptor) { return destroy(descriptor); }                      \
-  BLAS_EXPORT int cublasLt##kind##SetAttribute(Descriptor* descriptor, int attribute, const void* value,               \
-                                               std::size_t bytes) {                                                    \
-    return descriptor == nullptr ? kInvalidValue : descriptor->set(attribute, value, bytes);                           \
-  }                                                                                                                    \
-  BLAS_EXPORT int cublasLt##kind##GetAttribute(Descriptor* descriptor, int attribute, void* value, std::size_t bytes,   \
-                                               std::size_t* written) {                                                 \
-    return descriptor == nullptr ? kInvalidValue : descriptor->get(attribute, value, bytes, written);                  \
+#define CUBLASLT_ATTRIBUTES(kind)                                                                                     \
+  BLAS_EXPORT int cublasLt##kind##Destroy(Descriptor* descriptor) {                                                   \
+    return destroy(descriptor);                                                                                       \
+  }                                                                                                                   \
+  BLAS_EXPORT int cublasLt##kind##SetAttribute(Descriptor* descriptor, int attribute, const void* value,              \
+                                               std::size_t bytes) {                                                   \
+    return descriptor == nullptr ? kInvalidValue : descriptor->set(attribute, value, bytes);                          \
+  }                                                                                                                   \
+  BLAS_EXPORT int cublasLt##kind##GetAttribute(Descriptor* descriptor, int attribute, void* value, std::size_t bytes, \
+                                               std::size_t* written) {                                                \
+    return descriptor == nullptr ? kInvalidValue : descriptor->get(attribute, value, bytes, written);                 \
   }
 
 CUBLASLT_ATTRIBUTES(MatrixLayout)
@@ -185,7 +197,8 @@ BLAS_EXPORT int cublasLtMatrixLayoutCreate(Descriptor** layout, int type, std::u
   return init_layout(*layout, kLayoutBytes, type, rows, columns, leading);
 }
 
-BLAS_EXPORT int cublasLtMatmulDescInit_internal(Descriptor* matmul, std::size_t bytes, int compute_type, int scale_type) {
+BLAS_EXPORT int cublasLtMatmulDescInit_internal(Descriptor* matmul, std::size_t bytes, int compute_type,
+                                                int scale_type) {
   return init_matmul(matmul, bytes, compute_type, scale_type);
 }
 
@@ -207,19 +220,23 @@ BLAS_EXPORT int cublasLtMatmulPreferenceInit_internal(Descriptor* preference, st
   return Descriptor::init(preference, bytes, kPreferenceBytes);
 }
 
-BLAS_EXPORT int cublasLtMatmulPreferenceCreate(Descriptor** preference) { return create(preference, kPreferenceBytes); }
+BLAS_EXPORT int cublasLtMatmulPreferenceCreate(Descriptor** preference) {
+  return create(preference, kPreferenceBytes);
+}
 
 BLAS_EXPORT int cublasLtEmulationDescInit_internal(Descriptor* emulation, std::size_t bytes) {
   return Descriptor::init(emulation, bytes, kEmulationBytes);
 }
 
-BLAS_EXPORT int cublasLtEmulationDescCreate(Descriptor** emulation) { return create(emulation, kEmulationBytes); }
+BLAS_EXPORT int cublasLtEmulationDescCreate(Descriptor** emulation) {
+  return create(emulation, kEmulationBytes);
+}
 
 // Algorithms.
 
-BLAS_EXPORT int cublasLtMatmulAlgoGetHeuristic(void* handle, Descriptor* operation, Descriptor*, Descriptor*, Descriptor*,
-                                               Descriptor*, Descriptor*, int requested, HeuristicResult* results,
-                                               int* returned) {
+BLAS_EXPORT int cublasLtMatmulAlgoGetHeuristic(void* handle, Descriptor* operation, Descriptor*, Descriptor*,
+                                               Descriptor*, Descriptor*, Descriptor*, int requested,
+                                               HeuristicResult* results, int* returned) {
   if (handle == nullptr) return kNotInitialized;
   if (operation == nullptr || results == nullptr || returned == nullptr || requested <= 0) return kInvalidValue;
   results[0] = any_algorithm();
@@ -236,7 +253,8 @@ BLAS_EXPORT int cublasLtMatmulAlgoCheck(void* handle, Descriptor* operation, Des
   return kSuccess;
 }
 
-BLAS_EXPORT int cublasLtMatmulAlgoGetIds(void* handle, int, int, int, int, int, int, int requested, int* ids, int* returned) {
+BLAS_EXPORT int cublasLtMatmulAlgoGetIds(void* handle, int, int, int, int, int, int, int requested, int* ids,
+                                         int* returned) {
   if (handle == nullptr) return kNotInitialized;
   if (ids == nullptr || returned == nullptr || requested <= 0) return kInvalidValue;
   ids[0] = 0;

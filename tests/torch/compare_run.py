@@ -6,8 +6,8 @@
 
     compare_run.py [--device SPEC] BUILD PYTHON SCRIPT [ARGUMENTS...]
 
-The script's last line is "statistics {...}" (see examples/train_gpt.py), printed when it has let go of its tensors: what Python frees at exit is
-in the trace and not in the line. Prints one line; exit code 1 on any difference."""
+The script's last line is "statistics {...}" (see examples/train_gpt.py), printed when it has let go of its tensors:
+what Python frees at exit is in the trace and not in the line. Prints one line; exit code 1 on any difference."""
 import argparse
 import difflib
 import json

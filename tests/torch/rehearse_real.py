@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Rehearses a public training script whose runs on a real GPU left memory snapshots, and compares what PyTorch writes on the make-believe GPU
-with those recordings: the same events of the same size in the same order, peak reserved equal or within one segment.
+"""Rehearses a public training script whose runs on a real GPU left memory snapshots, and compares what PyTorch writes on
+the make-believe GPU with those recordings: the same events of the same size in the same order, peak reserved equal or
+within one segment.
 
     rehearse_real.py BUILD PYTHON [--bare] [--on DEVICE] [RUN...]
 
@@ -49,7 +50,9 @@ def check(real, rehearsed):
     reserved, real_reserved = rehearsed.peak_reserved(), real.peak_reserved()
     if abs(reserved - real_reserved) > real.largest_segment():
         raise Failed(f"peak reserved is {reserved:,} bytes, on the real GPU {real_reserved:,}")
-    peaks = "peak reserved equal" if reserved == real_reserved else f"peak reserved {reserved - real_reserved:+,} bytes (within one segment)"
+    peaks = "peak reserved equal"
+    if reserved != real_reserved:
+        peaks = f"peak reserved {reserved - real_reserved:+,} bytes (within one segment)"
     allocated = rehearsed.peak_allocated() - real.peak_allocated()
     return f"{len(real.events):,} events, all equal; {peaks}; peak allocated " + ("equal" if allocated == 0 else f"{allocated:+,} bytes")
 

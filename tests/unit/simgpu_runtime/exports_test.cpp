@@ -1,4 +1,5 @@
-// Every name of the committed tables is exported under the version node that real consumers ask for, and the BLAS stand-ins keep their state.
+// Every name of the committed tables is exported under the version node that real consumers ask for, and the BLAS
+// stand-ins keep their state.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -39,9 +40,7 @@ TEST_P(Exports, HoldEveryNameUnderTheVersionNode) {
   void* library = open_library(GetParam().file);
   const std::vector<std::string> wanted = names(GetParam().table);
   ASSERT_GE(wanted.size(), GetParam().at_least);
-  for (const std::string& name : wanted) {
-    EXPECT_NE(dlvsym(library, name.c_str(), GetParam().file), nullptr) << name;
-  }
+  for (const std::string& name : wanted) { EXPECT_NE(dlvsym(library, name.c_str(), GetParam().file), nullptr) << name; }
 }
 
 INSTANTIATE_TEST_SUITE_P(Simgpu, Exports,
@@ -86,7 +85,9 @@ TEST(Cublas, AHandleKeepsWhatItIsTold) {
   EXPECT_EQ(entry<int (*)(void*, void**)>(library, "cublasGetStream_v2")(handle, &stream), 0);
   EXPECT_EQ(stream, &x);
   float result = 5;
-  EXPECT_EQ(entry<int (*)(void*, int, const float*, int, float*)>(library, "cublasSnrm2_v2")(handle, 1, nullptr, 1, &result), 0);
+  EXPECT_EQ(
+      entry<int (*)(void*, int, const float*, int, float*)>(library, "cublasSnrm2_v2")(handle, 1, nullptr, 1, &result),
+      0);
   EXPECT_EQ(result, 0.0f);  // in host memory, so deterministic
   EXPECT_EQ(entry<int (*)(void*, int)>(library, "cublasSetMathMode")(nullptr, 3), 1);  // not initialised
   EXPECT_EQ(entry<int (*)(void*)>(library, "cublasDestroy_v2")(handle), 0);
@@ -119,8 +120,8 @@ TEST(CublasLt, AMatrixLayoutKeepsItsAttributes) {
   void* library = open_library("libcublasLt.so.13");
   void* layout = nullptr;
   const std::uint64_t wide = ~std::uint64_t{0} >> 8;
-  ASSERT_EQ(entry<int (*)(void**, int, std::uint64_t, std::uint64_t, std::int64_t)>(library, "cublasLtMatrixLayoutCreate")(
-                &layout, 14, 4096, 50304, 4096),
+  ASSERT_EQ(entry<int (*)(void**, int, std::uint64_t, std::uint64_t, std::int64_t)>(
+                library, "cublasLtMatrixLayoutCreate")(&layout, 14, 4096, 50304, 4096),
             0);
   auto* set = entry<int (*)(void*, int, const void*, size_t)>(library, "cublasLtMatrixLayoutSetAttribute");
   auto* get = entry<int (*)(void*, int, void*, size_t, size_t*)>(library, "cublasLtMatrixLayoutGetAttribute");

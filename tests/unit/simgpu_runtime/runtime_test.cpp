@@ -1,4 +1,5 @@
-// What the documentation says that the runtime does above the driver. Built against libcudart.so.12, .13 and the static archive.
+// What the documentation says that the runtime does above the driver. Built against libcudart.so.12, .13 and the static
+// archive.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
@@ -22,7 +23,8 @@ void __cudaRegisterVar(void** handle, char* host, char* device, const char* name
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, CUstream_st* stream);
 cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream);
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function);
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** args, size_t shared, cudaStream_t stream);
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** args, size_t shared,
+                               cudaStream_t stream);
 }
 
 namespace {
@@ -49,10 +51,10 @@ class Runtime : public testing::Test {
     static Image image;
     static Wrapper wrapper{0x466243b1, 1, &image, nullptr};
     handle_ = __cudaRegisterFatBinary(&wrapper);
-    __cudaRegisterFunction(handle_, reinterpret_cast<const char*>(&host_stub), nullptr, "stub_kernel", -1, nullptr, nullptr,
-                           nullptr, nullptr, nullptr);
-    __cudaRegisterVar(handle_, reinterpret_cast<char*>(host_variable), nullptr, "device_variable", 0, sizeof host_variable, 0,
-                      0);
+    __cudaRegisterFunction(handle_, reinterpret_cast<const char*>(&host_stub), nullptr, "stub_kernel", -1, nullptr,
+                           nullptr, nullptr, nullptr, nullptr);
+    __cudaRegisterVar(handle_, reinterpret_cast<char*>(host_variable), nullptr, "device_variable", 0,
+                      sizeof host_variable, 0, 0);
     __cudaRegisterFatBinaryEnd(handle_);
   }
 
@@ -331,7 +333,8 @@ TEST_F(Runtime, BuildsAGraphByHand) {
   int from = 42;
   int to = 0;
   ASSERT_EQ(cudaGraphCreate(&graph, 0), cudaSuccess);
-  ASSERT_EQ(cudaGraphAddMemcpyNode1D(&copy, graph, nullptr, 0, &to, &from, sizeof to, cudaMemcpyHostToHost), cudaSuccess);
+  ASSERT_EQ(cudaGraphAddMemcpyNode1D(&copy, graph, nullptr, 0, &to, &from, sizeof to, cudaMemcpyHostToHost),
+            cudaSuccess);
   cudaKernelNodeParams params{};
   params.func = const_cast<void*>(kernel());
   params.gridDim = dim3(3, 2, 1);
@@ -396,7 +399,8 @@ TEST_F(Runtime, RegisteredVariablesLiveOnTheDevice) {
   const std::array<int, 4> in{1, 2, 3, 4};
   std::array<int, 2> out{};
   EXPECT_EQ(cudaMemcpyToSymbol(host_variable, in.data(), sizeof in, 0, cudaMemcpyHostToDevice), cudaSuccess);
-  EXPECT_EQ(cudaMemcpyFromSymbol(out.data(), host_variable, sizeof out, 2 * sizeof(int), cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_EQ(cudaMemcpyFromSymbol(out.data(), host_variable, sizeof out, 2 * sizeof(int), cudaMemcpyDeviceToHost),
+            cudaSuccess);
   EXPECT_EQ(out[0], 3);
   EXPECT_EQ(out[1], 4);
   void* address = nullptr;
