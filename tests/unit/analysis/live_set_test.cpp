@@ -209,7 +209,8 @@ TEST(LiveSet, CountsRefusals) {
   TraceBuilder b;
   b.event(EventKind::OutOfMemory, Floor::Allocation, Family::Device, 0, 1000);
   b.event(EventKind::AllocateFailed, Floor::Allocation, Family::Device, 0, 1000);
-  const FloorState& f = (*replayed(b).device(0))[Floor::Allocation];
+  const LiveSet set = replayed(b);
+  const FloorState& f = (*set.device(0))[Floor::Allocation];
   EXPECT_EQ(f.ooms, 1u);
   EXPECT_EQ(f.failures, 1u);
 }
