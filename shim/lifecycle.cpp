@@ -204,7 +204,11 @@ bool is_look_up_consistent() {
     void* found = nullptr;
     CUdriverProcAddressQueryResult status{};
     if (driver().cuGetProcAddress_v2(probe.name, &found, probe.version, 0, &status) == CUDA_SUCCESS && found == probe.expected) continue;
-    MessageLine().text("this driver hands out a ").text(probe.name).text(" of its own to libraries: their memory is not traced, and nothing is pooled").send();
+    MessageLine()
+        .text("this driver hands out a ")
+        .text(probe.name)
+        .text(" of its own to libraries: their memory is not traced, and nothing is pooled")
+        .send();
     return false;
   }
   return true;

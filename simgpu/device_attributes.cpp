@@ -162,7 +162,7 @@ ErrorText error_text(int code) {
   switch (code) {
 #define SIMGPU_ERROR(name, meaning) \
   case name: return {#name, meaning};
-#include "error_texts.inc"
+#include <error_texts.inc>
 #undef SIMGPU_ERROR
     default: return {nullptr, nullptr};
   }

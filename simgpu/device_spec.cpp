@@ -70,7 +70,7 @@ size_t take_count(std::string& item) {
 
 const std::vector<DeviceSpec>& known_devices() {
   static const auto& table = *new std::vector<DeviceSpec>{
-#include "devices_table.inc"
+#include <devices_table.inc>
   };
   return table;
 }

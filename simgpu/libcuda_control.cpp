@@ -18,7 +18,9 @@ std::map<std::string, size_t>& globals() {
   return only;
 }
 
-int result_of_io(Io result) { return result == Io::Ok ? CUDA_SUCCESS : result == Io::Fault ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY; }
+int result_of_io(Io result) {
+  return result == Io::Ok ? CUDA_SUCCESS : result == Io::Fault ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
+}
 
 }  // namespace
 
@@ -86,7 +88,9 @@ SIMGPU_API int simgpu_hold_stream(void* handle, int held) {
   return CUDA_SUCCESS;
 }
 
-SIMGPU_API int simgpu_read(uint64_t address, void* out, size_t bytes) { return result_of_io(machine().memory.read(-1, address, out, bytes)); }
+SIMGPU_API int simgpu_read(uint64_t address, void* out, size_t bytes) {
+  return result_of_io(machine().memory.read(-1, address, out, bytes));
+}
 
 SIMGPU_API int simgpu_write(uint64_t address, const void* data, size_t bytes) {
   return result_of_io(machine().memory.write(-1, address, data, bytes));

@@ -141,7 +141,8 @@ CUresult copy_linear(CUstream handle, uint64_t destination, uint64_t source, siz
   bool waits = wait == Wait::Yes;
   if (!capturing && box.source_is_host && is_pageable(source)) {
     if (bytes <= kStagedBytes && !waits) {
-      auto bytes_now = std::make_shared<std::vector<char>>(reinterpret_cast<const char*>(source), reinterpret_cast<const char*>(source) + bytes);
+      auto bytes_now = std::make_shared<std::vector<char>>(reinterpret_cast<const char*>(source),
+                                                           reinterpret_cast<const char*>(source) + bytes);
       work.run = [bytes_now, destination, device](Stream&) {
         return move_bytes(device, destination, reinterpret_cast<uint64_t>(bytes_now->data()), bytes_now->size());
       };
@@ -168,7 +169,9 @@ CUresult copy_box(CUstream handle, const CUDA_MEMCPY3D& copy, Wait wait) {
   if (!is_good(box.source, 1) || !is_good(box.destination, 1)) return CUDA_ERROR_INVALID_VALUE;
   bool waits = wait == Wait::Yes;
   const bool capturing = stream->capturing.load();
-  if (!capturing && ((box.source_is_host && is_pageable(box.source)) || (box.destination_is_host && is_pageable(box.destination)))) waits = true;
+  if (!capturing &&
+      ((box.source_is_host && is_pageable(box.source)) || (box.destination_is_host && is_pageable(box.destination))))
+    waits = true;
   Work work = copy_work(box, context.device);
   if (waits) work.may_run_inline = true;
   if (capturing && wait == Wait::Yes) return invalidate(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;

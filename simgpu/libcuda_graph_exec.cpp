@@ -184,7 +184,8 @@ SIMGPU_API CUresult cuGraphNodeSetEnabled(CUgraphExec handle, CUgraphNode origin
   const auto exec = machine().graph_execs.find(handle);
   if (exec != nullptr) exec->detach();
   GraphNode* node = exec != nullptr ? exec->copy_of(reinterpret_cast<GraphNode*>(original)) : nullptr;
-  const bool switchable = node != nullptr && (node->type == NodeType::Kernel || node->type == NodeType::Memset || node->type == NodeType::Memcpy);
+  const bool switchable = node != nullptr && (node->type == NodeType::Kernel || node->type == NodeType::Memset ||
+                                              node->type == NodeType::Memcpy);
   if (!switchable) return CUDA_ERROR_INVALID_VALUE;
   node->enabled = enabled != 0;
   return CUDA_SUCCESS;

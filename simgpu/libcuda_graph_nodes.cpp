@@ -49,7 +49,8 @@ struct Add {
   CUresult result = CUDA_SUCCESS;
 
   Add(CUgraphNode* out, CUgraph handle, const CUgraphNode* nodes, size_t count) : graph(find_graph(handle)) {
-    if (out == nullptr || graph == nullptr || (nodes == nullptr && count > 0) || (count > 0 && !nodes_of(*graph, nodes, count, dependencies)))
+    if (out == nullptr || graph == nullptr || (nodes == nullptr && count > 0) ||
+        (count > 0 && !nodes_of(*graph, nodes, count, dependencies)))
       result = CUDA_ERROR_INVALID_VALUE;
   }
   GraphNode* node(NodeType type) { return graph->add(type, dependencies); }
@@ -82,7 +83,8 @@ CUDA_KERNEL_NODE_PARAMS widen(const CUDA_KERNEL_NODE_PARAMS_v1& p) {
 
 CUresult add_allocation(CUgraphNode* out, Add add, const CUmemPoolProps& pool, size_t bytes, CUdeviceptr& address) {
   if (add.result != CUDA_SUCCESS) return add.result;
-  if (bytes == 0 || pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE || pool.handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes == 0 || pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE || pool.handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+    return CUDA_ERROR_INVALID_VALUE;
   if (!valid_device(pool.location.id)) return CUDA_ERROR_INVALID_DEVICE;
   const auto block = new_graph_block(pool.location.id, bytes);
   if (block == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -194,7 +196,9 @@ GraphNode* typed(CUgraphNode handle, NodeType type) {
 }  // namespace
 }  // namespace cuheap::sim
 
-#define SIMGPU_ADD(name, ...) SIMGPU_API CUresult name(CUgraphNode* out, CUgraph graph, const CUgraphNode* nodes, size_t count __VA_OPT__(,) __VA_ARGS__)
+#define SIMGPU_ADD(name, ...)                                                         \
+  SIMGPU_API CUresult name(CUgraphNode* out, CUgraph graph, const CUgraphNode* nodes, \
+                           size_t count __VA_OPT__(, ) __VA_ARGS__)
 
 SIMGPU_ADD(cuGraphAddKernelNode, const CUDA_KERNEL_NODE_PARAMS_v1* parameters) {
   SIMGPU_ENTER(Needs::Init);

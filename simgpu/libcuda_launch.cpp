@@ -25,7 +25,9 @@ int resident_blocks(const DeviceSpec& spec, int block_size, size_t shared) {
   blocks = std::min(blocks, 65536 / (32 * threads));
   // From capability 8.0 on the system takes 1 KiB of shared memory a block.
   const size_t reserved = spec.capability_major >= 8 ? 1024 : 0;
-  if (shared + reserved > 0) blocks = std::min(blocks, static_cast<int>(static_cast<size_t>(spec.shared_memory_per_multiprocessor) / (shared + reserved)));
+  if (shared + reserved > 0)
+    blocks = std::min(
+        blocks, static_cast<int>(static_cast<size_t>(spec.shared_memory_per_multiprocessor) / (shared + reserved)));
   return blocks;
 }
 
@@ -161,7 +163,8 @@ SIMGPU_API CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction funct
   unsigned in_cluster = 1;
   for (unsigned i = 0; i < config->numAttrs; ++i)
     if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
-      in_cluster = std::max(1u, config->attrs[i].value.clusterDim.x * config->attrs[i].value.clusterDim.y * config->attrs[i].value.clusterDim.z);
+      in_cluster = std::max(1u, config->attrs[i].value.clusterDim.x * config->attrs[i].value.clusterDim.y *
+                                    config->attrs[i].value.clusterDim.z);
   *clusters = resident_blocks(spec, size, config->sharedMemBytes) * spec.multiprocessors / static_cast<int>(in_cluster);
   return CUDA_SUCCESS;
 }

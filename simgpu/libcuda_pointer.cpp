@@ -44,7 +44,8 @@ CUresult block_attribute(const Allocation& block, CUpointer_attribute attribute,
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return give<const void*>(out, block.pool.get());
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: return give<size_t>(out, block.physical != nullptr ? block.physical->size : block.size);
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-      return give<CUdeviceptr>(out, block.physical != nullptr && block.kind == Kind::Device ? block.base / kGranule * kGranule : block.base);
+      return give<CUdeviceptr>(
+          out, block.physical != nullptr && block.kind == Kind::Device ? block.base / kGranule * kGranule : block.base);
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
       return give<unsigned long long>(out, block.physical != nullptr ? block.physical->generation : block.buffer_id);
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: return give<unsigned>(out, 0);
@@ -124,7 +125,8 @@ SIMGPU_API CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribu
   SIMGPU_ENTER(Needs::Init);
   if (count == 0 || attributes == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < count; ++i) {
-    if (attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT || attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE) return CUDA_ERROR_INVALID_VALUE;
+    if (attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT || attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
+      return CUDA_ERROR_INVALID_VALUE;
     // "If the pointer was not allocated by, mapped by or registered with CUDA, NULL is returned."
     if (attribute_of(address, attributes[i], out[i]) == CUDA_SUCCESS) continue;
     std::memset(out[i], 0, bytes_of(attributes[i]));

@@ -8,7 +8,7 @@
 #include "simgpu/libcuda_entry.h"
 
 #define SIMGPU_FOREIGN(name) extern "C" CUresult name();
-#include "proc_foreign.inc"
+#include <proc_foreign.inc>
 #undef SIMGPU_FOREIGN
 
 namespace cuheap::sim {
@@ -23,7 +23,7 @@ struct Row {
 
 const Row kRows[] = {
 #define SIMGPU_PROC(name, version, per_thread, symbol) {name, version, per_thread != 0, reinterpret_cast<void*>(&symbol)},
-#include "proc_table.inc"
+#include <proc_table.inc>
 #undef SIMGPU_PROC
 };
 

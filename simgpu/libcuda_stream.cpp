@@ -82,7 +82,8 @@ bool is_word(CUdeviceptr address, unsigned bytes) {
 }
 
 CUresult write_value(CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags, unsigned bytes) {
-  if (!is_word(address, bytes) || (flags & ~static_cast<unsigned>(CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_word(address, bytes) || (flags & ~static_cast<unsigned>(CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   return submit(current_context(), stream, NodeType::BatchMemOp, write_work(address, value, bytes));
 }
 
@@ -260,10 +261,18 @@ SIMGPU_API CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, C
     const CUstreamBatchMemOpParams& op = operations[i];
     CUresult result = CUDA_SUCCESS;
     switch (op.operation) {
-      case CU_STREAM_MEM_OP_WRITE_VALUE_32: result = write_value(stream, op.writeValue.address, op.writeValue.value, op.writeValue.flags, 4); break;
-      case CU_STREAM_MEM_OP_WRITE_VALUE_64: result = write_value(stream, op.writeValue.address, op.writeValue.value64, op.writeValue.flags, 8); break;
-      case CU_STREAM_MEM_OP_WAIT_VALUE_32: result = wait_value(stream, op.waitValue.address, op.waitValue.value, op.waitValue.flags, 4); break;
-      case CU_STREAM_MEM_OP_WAIT_VALUE_64: result = wait_value(stream, op.waitValue.address, op.waitValue.value64, op.waitValue.flags, 8); break;
+      case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        result = write_value(stream, op.writeValue.address, op.writeValue.value, op.writeValue.flags, 4);
+        break;
+      case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        result = write_value(stream, op.writeValue.address, op.writeValue.value64, op.writeValue.flags, 8);
+        break;
+      case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        result = wait_value(stream, op.waitValue.address, op.waitValue.value, op.waitValue.flags, 4);
+        break;
+      case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        result = wait_value(stream, op.waitValue.address, op.waitValue.value64, op.waitValue.flags, 8);
+        break;
       case CU_STREAM_MEM_OP_BARRIER: case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES: break;
       default: result = CUDA_ERROR_INVALID_VALUE;
     }

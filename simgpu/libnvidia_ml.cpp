@@ -201,7 +201,9 @@ SIMGPU_API nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int wanted, nvmlD
   return NVML_SUCCESS;
 }
 
-SIMGPU_API nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int wanted, nvmlDevice_t* out) { return nvmlDeviceGetHandleByIndex_v2(wanted, out); }
+SIMGPU_API nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int wanted, nvmlDevice_t* out) {
+  return nvmlDeviceGetHandleByIndex_v2(wanted, out);
+}
 
 SIMGPU_API nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* text, nvmlDevice_t* out) {
   unsigned domain = 0, bus = 0, slot = 0;
@@ -213,7 +215,9 @@ SIMGPU_API nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* text, nvmlD
   return NVML_SUCCESS;
 }
 
-SIMGPU_API nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char* text, nvmlDevice_t* out) { return nvmlDeviceGetHandleByPciBusId_v2(text, out); }
+SIMGPU_API nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char* text, nvmlDevice_t* out) {
+  return nvmlDeviceGetHandleByPciBusId_v2(text, out);
+}
 
 SIMGPU_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* text, nvmlDevice_t* out) {
   if (out == nullptr || text == nullptr) return NVML_ERROR_INVALID_ARGUMENT;

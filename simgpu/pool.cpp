@@ -87,7 +87,9 @@ bool Pool::free(uint64_t address, const Mark& from) {
   at->second.free = true;
   at->second.usable = from;
   // Neighbours merge when they become usable at the same point, or are usable now.
-  const auto same = [](const Mark& a, const Mark& b) { return (a.stream == b.stream && a.stream != nullptr) || (a.is_reached() && b.is_reached()); };
+  const auto same = [](const Mark& a, const Mark& b) {
+    return (a.stream == b.stream && a.stream != nullptr) || (a.is_reached() && b.is_reached());
+  };
   if (auto next = std::next(at); next != blocks.end() && next->second.free && same(next->second.usable, from)) {
     at->second.bytes += next->second.bytes;
     blocks.erase(next);

@@ -256,10 +256,12 @@ std::size_t ChunkFile::fill_stock(std::size_t chunks) {
 
 // The unused end of a chunk that nobody will fill goes back to the disk: thousands of short threads would cost 64 KiB each.
 void ChunkFile::release_tail(std::byte* chunk, std::uint64_t file_offset) {
-  const std::size_t committed = std::atomic_ref<std::uint32_t>(reinterpret_cast<ChunkHeader*>(chunk)->committed).load(std::memory_order_acquire);
+  const std::size_t committed =
+      std::atomic_ref<std::uint32_t>(reinterpret_cast<ChunkHeader*>(chunk)->committed).load(std::memory_order_acquire);
   const std::size_t used = (sizeof(ChunkHeader) + committed + kPageBytes - 1) / kPageBytes * kPageBytes;
   if (used < kChunkBytes && is_our_file(descriptor_))
-    fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(file_offset + used), static_cast<off_t>(kChunkBytes - used));
+    fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(file_offset + used),
+              static_cast<off_t>(kChunkBytes - used));
 }
 
 void ChunkFile::sweep(std::size_t releases) {

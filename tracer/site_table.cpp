@@ -53,7 +53,8 @@ void SiteTable::publish(std::uint64_t hash, KnownSite site) {
 }
 
 std::size_t SiteTable::bucket_of(const Key& key) {
-  const std::uint64_t mixed = fold(key.offset ^ 0xa0761d6478bd642fu, (static_cast<std::uint64_t>(key.parent) << 32 | key.module) ^ 0xe7037ed1a0b428dbu);
+  const std::uint64_t mixed = fold(key.offset ^ 0xa0761d6478bd642fu,
+                                   (static_cast<std::uint64_t>(key.parent) << 32 | key.module) ^ 0xe7037ed1a0b428dbu);
   return static_cast<std::size_t>(mixed) & (kBuckets - 1);
 }
 

@@ -15,7 +15,8 @@ std::uintptr_t absolute(std::uintptr_t base, std::uintptr_t pointer) { return po
 
 void* address_of(const LoadedObject& object, const Symbol& symbol) {
   const unsigned type = ELF64_ST_TYPE(symbol.st_info);
-  const bool usable = symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 && (type == STT_FUNC || type == STT_OBJECT || type == STT_NOTYPE);
+  const bool usable = symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 &&
+                      (type == STT_FUNC || type == STT_OBJECT || type == STT_NOTYPE);
   return usable ? reinterpret_cast<void*>(object.base + symbol.st_value) : nullptr;
 }
 

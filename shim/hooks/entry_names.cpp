@@ -59,12 +59,39 @@ int find_entry_number(const char* name) {
 }
 
 bool is_memory_name(const char* name) {
-  constexpr const char* kFamilies[] = {"cuMemAlloc", "cuMemFree", "cuMemGet", "cuMemHost", "cuMemAddress", "cuMemCreate",
-                                       "cuMemRelease", "cuMemMap", "cuMemUnmap", "cuMemSetAccess", "cuMemSetMemPool", "cuMemExport", "cuMemImport",
-                                       "cuMemRetain", "cuMemPool", "cuMemPrefetch", "cuMemDiscard", "cuMemAdvise",
-                                       "cuMemBatchDecompress", "cuMemRange", "cuMulticast", "cuArray", "cuMipmappedArray",
-                                       "cuIpcGetMem", "cuIpcOpenMem", "cuIpcCloseMem", "cuGraphAddMemAlloc", "cuGraphAddMemFree", "cuGraphMemAlloc", "cuGraphMemFree",
-                                       "cuImportExternalMemory", "cuExternalMemory", "cuDestroyExternalMemory"};
+  constexpr const char* kFamilies[] = {"cuMemAlloc",
+                                       "cuMemFree",
+                                       "cuMemGet",
+                                       "cuMemHost",
+                                       "cuMemAddress",
+                                       "cuMemCreate",
+                                       "cuMemRelease",
+                                       "cuMemMap",
+                                       "cuMemUnmap",
+                                       "cuMemSetAccess",
+                                       "cuMemSetMemPool",
+                                       "cuMemExport",
+                                       "cuMemImport",
+                                       "cuMemRetain",
+                                       "cuMemPool",
+                                       "cuMemPrefetch",
+                                       "cuMemDiscard",
+                                       "cuMemAdvise",
+                                       "cuMemBatchDecompress",
+                                       "cuMemRange",
+                                       "cuMulticast",
+                                       "cuArray",
+                                       "cuMipmappedArray",
+                                       "cuIpcGetMem",
+                                       "cuIpcOpenMem",
+                                       "cuIpcCloseMem",
+                                       "cuGraphAddMemAlloc",
+                                       "cuGraphAddMemFree",
+                                       "cuGraphMemAlloc",
+                                       "cuGraphMemFree",
+                                       "cuImportExternalMemory",
+                                       "cuExternalMemory",
+                                       "cuDestroyExternalMemory"};
   for (const char* prefix : kFamilies) {
     if (std::strncmp(name, prefix, std::strlen(prefix)) == 0) return true;
   }

@@ -42,7 +42,8 @@ def main():
     devices = {path.stem: read(path) for path in sorted(folder.glob("*.device"))}
     (out_dir / "devices_table.inc").write_text("".join(row(k, v) for k, v in devices.items()))
     (out_dir / "device_names.inc").write_text("".join(
-        f'SIMGPU_DEVICE("{k}", "{v["name"]}", {v["total_memory"]}ull, "{v["capability"]}", {v["multiprocessors"]}, {v["context_bytes"]}ull)\n'
+        f'SIMGPU_DEVICE("{k}", "{v["name"]}", {v["total_memory"]}ull, "{v["capability"]}", {v["multiprocessors"]}, '
+        f'{v["context_bytes"]}ull)\n'
         for k, v in devices.items()))
 
 

@@ -112,7 +112,9 @@ TEST(Preload, IsWhatTheRealRuntimeFinds) {
   ASSERT_EQ(bare.exit_code, 0) << bare.output << bare.errors;
   ASSERT_EQ(host.result.exit_code, 0) << host.result.output << host.result.errors;
   EXPECT_NE(host.result.output.find("\ndriver functions 0\n"), std::string::npos) << host.result.output;
-  const auto number = [](const std::string& text, const char* label) { return std::atoi(text.c_str() + text.find(label) + std::strlen(label)); };
+  const auto number = [](const std::string& text, const char* label) {
+    return std::atoi(text.c_str() + text.find(label) + std::strlen(label));
+  };
   EXPECT_GT(number(bare.output, "driver functions "), 50) << bare.output;
   EXPECT_EQ(number(host.result.output, "hooks "), number(bare.output, "driver functions "));
 }

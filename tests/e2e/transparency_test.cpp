@@ -31,11 +31,35 @@ TEST_P(Transparency, PooledRunPrintsWhatABareOnePrints) {
   expect_same(run_bare(GetParam()), Host(GetParam(), {{"CUHEAP_POOL", "on"}}));
 }
 
-constexpr const char* kHosts[] = {
-    "families", "vmm", "look_up", "lookup_next", "no_cuda", "forks before", "forks after", "exits return", "exits now",
-    "exits quick", "exits kill", "exits static", "threads", "contexts destroy", "contexts reset", "contexts release", "refusals", "memory_info",
-    "capture", "attributes", "peers", "annotated", "constructor_blocks @libconstructor_blocks_library.so", "start_child @families",
-    "tensors @libc10_cuda.so", "sideways throw", "sideways longjmp", "sideways cancel", "sideways signal"};
+constexpr const char* kHosts[] = {"families",
+                                  "vmm",
+                                  "look_up",
+                                  "lookup_next",
+                                  "no_cuda",
+                                  "forks before",
+                                  "forks after",
+                                  "exits return",
+                                  "exits now",
+                                  "exits quick",
+                                  "exits kill",
+                                  "exits static",
+                                  "threads",
+                                  "contexts destroy",
+                                  "contexts reset",
+                                  "contexts release",
+                                  "refusals",
+                                  "memory_info",
+                                  "capture",
+                                  "attributes",
+                                  "peers",
+                                  "annotated",
+                                  "constructor_blocks @libconstructor_blocks_library.so",
+                                  "start_child @families",
+                                  "tensors @libc10_cuda.so",
+                                  "sideways throw",
+                                  "sideways longjmp",
+                                  "sideways cancel",
+                                  "sideways signal"};
 INSTANTIATE_TEST_SUITE_P(Every, Transparency, ::testing::ValuesIn(kHosts), [](const auto& parameter) {
   std::string name = parameter.param;
   std::replace_if(name.begin(), name.end(), [](char c) { return isalnum(static_cast<unsigned char>(c)) == 0; }, '_');

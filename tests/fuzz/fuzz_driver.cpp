@@ -138,5 +138,5 @@ int main(int argc, char** argv) {
     ++tried;
   }
   std::filesystem::remove(last);
-  std::printf("%zu checks passed\n", tried);
+  std::printf("%zu inputs read, none did harm\n", tried);
 }

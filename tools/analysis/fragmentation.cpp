@@ -99,7 +99,9 @@ std::vector<Block> blocks_of(const LiveSet& set, Floor floor) {
   return result;
 }
 
-bool overlaps(const Segment& s, const Block& b) { return s.process == b.process && b.address < s.address + s.size && s.address < b.address + b.size; }
+bool overlaps(const Segment& s, const Block& b) {
+  return s.process == b.process && b.address < s.address + s.size && s.address < b.address + b.size;
+}
 
 /// Puts each block, or its part, into the segments it lies in. Both are sorted by place.
 void place_blocks(std::vector<Segment>& segments, const std::vector<Block>& blocks) {
@@ -134,9 +136,12 @@ std::vector<Segment> stretches_with_blocks(const std::vector<Segment>& segments)
     std::size_t end = begin;
     while (segments[end].joins_next) ++end;
     ++end;
-    const bool used = std::any_of(segments.begin() + static_cast<std::ptrdiff_t>(begin), segments.begin() + static_cast<std::ptrdiff_t>(end),
+    const bool used = std::any_of(segments.begin() + static_cast<std::ptrdiff_t>(begin),
+                                  segments.begin() + static_cast<std::ptrdiff_t>(end),
                                   [](const Segment& s) { return !s.blocks.empty(); });
-    if (used) result.insert(result.end(), segments.begin() + static_cast<std::ptrdiff_t>(begin), segments.begin() + static_cast<std::ptrdiff_t>(end));
+    if (used)
+      result.insert(result.end(), segments.begin() + static_cast<std::ptrdiff_t>(begin),
+                    segments.begin() + static_cast<std::ptrdiff_t>(end));
     begin = end;
   }
   return result;

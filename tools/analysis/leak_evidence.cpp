@@ -124,7 +124,8 @@ class Pass : public LiveSetObserver {
       case ClockKind::Allocations: if (birth) ++ticks_[e.process]; break;
       case ClockKind::Time: ticks_[e.process] = e.time_ns - std::min(e.time_ns, scans_[e.process].first_ns); break;
       case ClockKind::Marks: {
-        const bool mark = (e.kind == EventKind::Mark && e.extra0 == clock.name) || (e.kind == EventKind::PhaseBegin && e.phase == clock.name);
+        const bool mark = (e.kind == EventKind::Mark && e.extra0 == clock.name) ||
+                          (e.kind == EventKind::PhaseBegin && e.phase == clock.name);
         if (mark) ++ticks_[e.process];
         break;
       }
@@ -159,7 +160,8 @@ struct Key {
 };
 struct KeyHash {
   std::size_t operator()(const Key& k) const {
-    std::uint64_t h = static_cast<std::uint64_t>(k.site) << 32 | static_cast<std::uint64_t>(k.process) << 16 | static_cast<std::uint16_t>(k.device);
+    std::uint64_t h = static_cast<std::uint64_t>(k.site) << 32 | static_cast<std::uint64_t>(k.process) << 16 |
+                      static_cast<std::uint16_t>(k.device);
     h = (h ^ (static_cast<std::uint64_t>(k.size_class) << 56)) * 0x9e3779b97f4a7c15u;
     return h ^ (h >> 29);
   }

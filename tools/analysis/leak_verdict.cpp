@@ -31,7 +31,8 @@ std::string seconds_text(double s) {
 
 class Judge {
  public:
-  Judge(const LeakEvidence& e, const JudgeContext& c) : e_(e), c_(c), run_(static_cast<double>(std::max<std::uint64_t>(c.run.end_tick, 1))) {}
+  Judge(const LeakEvidence& e, const JudgeContext& c)
+      : e_(e), c_(c), run_(static_cast<double>(std::max<std::uint64_t>(c.run.end_tick, 1))) {}
 
   LeakVerdict verdict() {
     describe();
@@ -94,7 +95,8 @@ class Judge {
   double idle() const { return run_ - static_cast<double>(e_.last_birth); }  // ticks since the last birth
   double born_span() const { return static_cast<double>(e_.mature_last_tick - e_.mature_first_tick); }
   bool births_stopped() const {
-    const double gap = static_cast<double>(e_.last_birth - e_.first_birth) / static_cast<double>(std::max<std::uint64_t>(e_.births_after_warm_up, 2) - 1);
+    const double gap = static_cast<double>(e_.last_birth - e_.first_birth) /
+                       static_cast<double>(std::max<std::uint64_t>(e_.births_after_warm_up, 2) - 1);
     return idle() > kLeastSpan * run_ && idle() > 3 * gap;
   }
 
@@ -136,13 +138,16 @@ class Judge {
       return undecided(5 * static_cast<double>(e_.longest_life) - run_,
                        "blocks of this site lived up to " + seconds_text(v_.longest_life_seconds) + ", too long for this run");
     }
-    if (v_.survivors <= 2 && queue_grows()) return is(Verdict::Backlog, "all of it dies, but ever more is alive at a time: a queue or the load grows");
+    if (v_.survivors <= 2 && queue_grows())
+      return is(Verdict::Backlog, "all of it dies, but ever more is alive at a time: a queue or the load grows");
     if (v_.survivors == 0) return is(Verdict::None, "no block that was old enough to judge lives");
     if (births_stopped()) return is(Verdict::Plateau, "survivors stay, but births stopped");
     if (v_.survivors <= 2) return is(Verdict::Bounded, "at most two of the blocks old enough to judge live");
     if (v_.survivors < kEnoughSurvivors) {
       if (leaks_by_cycles()) return true;
-      return undecided(window * static_cast<double>(kEnoughSurvivors - v_.survivors) / static_cast<double>(v_.survivors), "too few survivors");
+      return undecided(
+          window * static_cast<double>(kEnoughSurvivors - v_.survivors) / static_cast<double>(v_.survivors),
+          "too few survivors");
     }
     if (born_span() < kLeastSpan * run_) return undecided(span_missing(), "its births span too little of the run");
     return false;
@@ -157,7 +162,8 @@ class Judge {
     for (const Survivor& s : e_.survivors) {
       const auto next = std::upper_bound(starts.begin(), starts.end(), s.time_ns);
       const std::ptrdiff_t cycle = next - starts.begin() - 1;  // -1: before the first
-      if (cycle >= 1 && static_cast<std::size_t>(cycle) <= bytes.size()) bytes[static_cast<std::size_t>(cycle) - 1] += static_cast<double>(s.bytes);
+      if (cycle >= 1 && static_cast<std::size_t>(cycle) <= bytes.size())
+        bytes[static_cast<std::size_t>(cycle) - 1] += static_cast<double>(s.bytes);
     }
     // Cycles too young to judge say nothing yet.
     while (!bytes.empty() && starts[bytes.size()] > e_.mature_last_ns) bytes.pop_back();
@@ -201,7 +207,9 @@ class Judge {
     const std::size_t persistent = static_cast<std::size_t>(std::count_if(residue.begin(), residue.end(), [](double r) { return r > 0; }));
     if (kendall(residue).rising < kGrowthSignificant && persistent + 1 >= kGrowthGroups && low_water_rises()) {
       claim_rate();
-      if (v_.ci95[0] > 0) return is(Verdict::GrowingLeak, "every age group leaves something, the younger the more, and none of the old ones dies");
+      if (v_.ci95[0] > 0)
+        return is(Verdict::GrowingLeak,
+                  "every age group leaves something, the younger the more, and none of the old ones dies");
     }
     group(kGroups);
     v_.bytes_per_second = 0;
@@ -282,11 +290,13 @@ bool is_ratchet(const SiteSizes& s, const DeviceRun& device) {
     mean[w] = s.window_bytes[w] / static_cast<double>(s.window_births[w]);
   }
   // From window to window without exception: many sites are looked at, and a mere trend turns up by chance.
-  const bool sizes_rise = std::adjacent_find(mean.begin(), mean.end(), std::greater_equal<>()) == mean.end() && mean[kWindows - 1] > 1.1 * mean[0];
+  const bool sizes_rise = std::adjacent_find(mean.begin(), mean.end(), std::greater_equal<>()) == mean.end() &&
+                          mean[kWindows - 1] > 1.1 * mean[0];
   const bool mostly_freed = s.deaths * 10 >= s.births * 9;
   const std::span<const double> after_first = std::span(s.low_water).subspan(1);
   const bool live_flat = kendall(after_first).rising >= 0.05 || s.low_water[kWindows - 1] <= s.low_water[1] + 2;
-  const bool held_grows = kendall(device.held_low).rising < 0.05 && device.held_low[kWindows - 1] > device.held_low[0] + mean[kWindows - 1] - mean[0];
+  const bool held_grows = kendall(device.held_low).rising < 0.05 &&
+                          device.held_low[kWindows - 1] > device.held_low[0] + mean[kWindows - 1] - mean[0];
   return sizes_rise && mostly_freed && live_flat && held_grows;
 }
 

@@ -75,7 +75,8 @@ void merge(LeakVerdict& to, const LeakVerdict& from) {
 }
 
 std::vector<LeakVerdict> merged(std::vector<LeakVerdict> verdicts) {
-  std::stable_sort(verdicts.begin(), verdicts.end(), [](const LeakVerdict& a, const LeakVerdict& b) { return a.live_bytes > b.live_bytes; });
+  std::stable_sort(verdicts.begin(), verdicts.end(),
+                   [](const LeakVerdict& a, const LeakVerdict& b) { return a.live_bytes > b.live_bytes; });
   std::map<std::tuple<SiteId, std::uint16_t, std::int16_t, Verdict>, std::size_t> where;
   std::vector<LeakVerdict> result;
   for (LeakVerdict& v : verdicts) {
@@ -93,7 +94,8 @@ void add_ratchets(const LeakEvidenceSet& evidence, std::vector<LeakVerdict>& ver
   }
   for (const SiteSizes& s : evidence.sites) {
     if (accused.contains({s.site, s.process, s.device})) continue;
-    const auto device = std::find_if(evidence.devices.begin(), evidence.devices.end(), [&](const DeviceRun& d) { return d.device == s.device; });
+    const auto device = std::find_if(evidence.devices.begin(), evidence.devices.end(),
+                                     [&](const DeviceRun& d) { return d.device == s.device; });
     if (device == evidence.devices.end() || !is_ratchet(s, *device)) continue;
     LeakVerdict v;
     v.verdict = Verdict::Ratchet;

@@ -35,9 +35,12 @@ using Lines = std::vector<std::string>;
 
 Text asked(const Facts& f) { return "asked for " + size_text(f.request); }
 Text free_text(const Facts& f) {
-  return size_text(f.free) + " of " + size_text(f.total) + " were free" + (f.driver_sampled ? " (driver)" : " (total less what this process holds)");
+  return size_text(f.free) + " of " + size_text(f.total) + " were free" +
+         (f.driver_sampled ? " (driver)" : " (total less what this process holds)");
 }
-Text idle_text(const Facts& f) { return size_text(f.idle) + " were held but idle: " + size_text(f.held) + " held, " + size_text(f.live) + " live"; }
+Text idle_text(const Facts& f) {
+  return size_text(f.idle) + " were held but idle: " + size_text(f.held) + " held, " + size_text(f.live) + " live";
+}
 Text live_text(const Facts& f) { return size_text(f.live) + " live"; }
 Text foreign_text(const Facts& f) { return size_text(f.foreign) + " of the device are used by nothing that this process asked for"; }
 Text leak_text(const Facts& f) {
@@ -62,44 +65,73 @@ struct Rule {
 
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> kRules = {
-      {"recovered", [](const Facts& f) { return f.oom.recovered; }, {asked, free_text},
+      {"recovered",
+       [](const Facts& f) { return f.oom.recovered; },
+       {asked, free_text},
        {"nothing is broken: the framework gave back idle memory and the same request then succeeded",
         "each time costs a synchronisation: leave more head room if this is frequent"},
        {}},
-      {"pinned_host", [](const Facts& f) { return f.oom.device == kHostDevice; }, {asked, live_text, top_text},
-       {"use fewer or smaller pinned buffers (data loader workers, offload buffers)", "raise the limit of locked memory or the container's memory"},
+      {"pinned_host",
+       [](const Facts& f) { return f.oom.device == kHostDevice; },
+       {asked, live_text, top_text},
+       {"use fewer or smaller pinned buffers (data loader workers, offload buffers)",
+        "raise the limit of locked memory or the container's memory"},
        {"freeing device memory", "emptying the framework's device cache"}},
-      {"exceeds_device", [](const Facts& f) { return f.total != 0 && f.request > f.total; }, {asked, top_text, free_text},
+      {"exceeds_device",
+       [](const Facts& f) { return f.total != 0 && f.request > f.total; },
+       {asked, top_text, free_text},
        {"split this request: it is larger than the whole device", "shard over several devices"},
        {"emptying the cache", "allocator settings"}},
-      {"sibling_idle", [](const Facts& f) { return !f.framework_refused && f.idle >= f.request; }, {asked, idle_text, free_text},
+      {"sibling_idle",
+       [](const Facts& f) { return !f.framework_refused && f.idle >= f.request; },
+       {asked, idle_text, free_text},
        {"the caching allocator sits on enough idle memory: have it release its cache before this call",
         "serve both from one pool (cuheap run --pool on), or limit the cache"},
        {"lowering the batch size by a little", "moving tensors to the host"}},
-      {"fragmentation", [](const Facts& f) { return f.framework_refused && f.idle >= f.request; }, {asked, idle_text, free_text},
+      {"fragmentation",
+       [](const Facts& f) { return f.framework_refused && f.idle >= f.request; },
+       {asked, idle_text, free_text},
        {"run with the pool (cuheap run --pool on): it moves physical memory under the holes",
         "or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, where no IPC or sleep mode is used",
         "free or move what pins the segments: see cuheap frag"},
-       {"emptying the cache: the framework has done that before it failed, what is left is partly in use", "max_split_size_mb together with expandable segments"}},
-      {"foreign_process", [](const Facts& f) { return f.driver_sampled && f.foreign >= f.request && f.foreign * 20 >= f.total && f.held + f.request <= f.total; },
+       {"emptying the cache: the framework has done that before it failed, what is left is partly in use",
+        "max_split_size_mb together with expandable segments"}},
+      {"foreign_process",
+       [](const Facts& f) {
+         return f.driver_sampled && f.foreign >= f.request && f.foreign * 20 >= f.total &&
+                f.held + f.request <= f.total;
+       },
        {asked, foreign_text, free_text},
-       {"look for other processes on the device (nvidia-smi), also for orphans of earlier runs", "if there are none: contexts, modules and library memory that no call reports"},
+       {"look for other processes on the device (nvidia-smi), also for orphans of earlier runs",
+        "if there are none: contexts, modules and library memory that no call reports"},
        {"a smaller batch in this process, beyond making room for the other one", "emptying the cache"}},
-      {"growth_leak", [](const Facts& f) { return f.leak != nullptr && (f.leaked >= f.request || f.leaked * 20 >= f.live); }, {asked, leak_text, free_text},
+      {"growth_leak",
+       [](const Facts& f) { return f.leak != nullptr && (f.leaked >= f.request || f.leaked * 20 >= f.live); },
+       {asked, leak_text, free_text},
        {"fix what grows: see cuheap leaks", "until then restart before the time to out-of-memory"},
        {"a larger device, for long", "emptying the cache", "allocator settings"}},
-      {"limit", [](const Facts& f) { return f.free_known && f.free >= f.request; }, {asked, free_text, idle_text},
+      {"limit",
+       [](const Facts& f) { return f.free_known && f.free >= f.request; },
+       {asked, free_text, idle_text},
        {"a limit refused it, not the device: memory fraction, MIG slice, address space, or free memory in pieces",
         "look at set_per_process_memory_fraction and the pool's limits"},
        {"freeing tensors elsewhere"}},
-      {"partly_fragmentation", [](const Facts& f) { return f.free_known && f.free + f.idle >= f.request; }, {asked, idle_text, free_text},
+      {"partly_fragmentation",
+       [](const Facts& f) { return f.free_known && f.free + f.idle >= f.request; },
+       {asked, idle_text, free_text},
        {"free and idle memory together would do: run with the pool (cuheap run --pool on), or expandable segments"},
        {"emptying the cache: the framework has done that before it failed"}},
-      {"too_big", [](const Facts& f) { return f.total != 0; }, {asked, live_text, top_text, free_text},
-       {"lower what the largest holders scale with (batch, context, concurrency): they are listed", "a larger device, or sharding"},
+      {"too_big",
+       [](const Facts& f) { return f.total != 0; },
+       {asked, live_text, top_text, free_text},
+       {"lower what the largest holders scale with (batch, context, concurrency): they are listed",
+        "a larger device, or sharding"},
        {"emptying the cache", "defragmentation: nothing was idle"}},
-      {"unknown", [](const Facts&) { return true; }, {asked, live_text, top_text},
-       {"the device's size is not in this trace: compare with it by hand"}, {}},
+      {"unknown",
+       [](const Facts&) { return true; },
+       {asked, live_text, top_text},
+       {"the device's size is not in this trace: compare with it by hand"},
+       {}},
   };
   return kRules;
 }
@@ -142,7 +174,8 @@ class Collector : public LiveSetObserver {
     for (const std::size_t i : open_) if (reports_[i].thread == e.thread && reports_[i].process == e.process) reports_[i].request = 0;
     open_.clear();
     std::erase_if(reports_, [](const OomReport& r) { return r.request == 0; });
-    for (std::size_t i = 0; i < reports_.size(); ++i) if (reports_[i].floor != Floor::Framework && !reports_[i].recovered) open_.push_back(i);
+    for (std::size_t i = 0; i < reports_.size(); ++i)
+      if (reports_[i].floor != Floor::Framework && !reports_[i].recovered) open_.push_back(i);
   }
 
   void recover(const Event& e) {

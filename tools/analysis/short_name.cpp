@@ -85,8 +85,9 @@ bool is_interpreter(const Frame& frame) {
 
 // A function whose name is made of nothing but these, one of them an allocation, wraps an allocator: its caller says more.
 constexpr string_view kAllocationWords[] = {"alloc", "allocate", "malloc", "calloc", "allocation", "new"};
-constexpr string_view kWrapperWords[] = {"device", "gpu",  "cuda",    "mem",  "memory", "do",   "checked", "check", "safe",  "raw", "try",
-                                         "aligned", "async", "host", "pinned", "my",     "get",  "buffer",  "bytes", "block", "x",   "operator"};
+constexpr string_view kWrapperWords[] = {
+    "device",  "gpu",   "cuda", "mem",    "memory", "do",  "checked", "check", "safe",  "raw", "try",
+    "aligned", "async", "host", "pinned", "my",     "get", "buffer",  "bytes", "block", "x",   "operator"};
 
 bool is_wrapper(const Frame& frame) {
   std::string name = bare_function(frame.function);
@@ -199,6 +200,42 @@ std::string short_name(const Trace& trace, SiteId site) {
   if (frame->line != 0) return function + " (" + std::string(last_part(frame->file)) + ":" + std::to_string(frame->line) + ")";
   const string_view where = !frame->module.empty() ? last_part(frame->module) : last_part(frame->file);
   return where.empty() ? function : function + " (" + std::string(where) + ")";
+}
+
+namespace {
+
+std::string function_name(const Frame& frame) {
+  return frame.language == FrameLanguage::Python ? frame.function : bare_function(frame.function);
+}
+
+/// The user's own functions outside the one that names the stack, innermost first, at most `count`.
+std::vector<std::string> own_callers(const Trace& trace, SiteId site, std::size_t count) {
+  const Frame* const own = own_frame(trace, site);
+  std::vector<std::string> callers;
+  bool outside = false;
+  for (const Frame& frame : trace.stack(site)) {
+    if (outside && !is_plumbing(frame) && callers.size() < count) callers.push_back(function_name(frame));
+    outside = outside || (own != nullptr && frame == *own);
+  }
+  return callers;
+}
+
+}  // namespace
+
+std::vector<std::string> short_names(const Trace& trace, std::span<const SiteId> sites) {
+  constexpr std::size_t kMostCallers = 4;
+  std::vector<std::string> names;
+  for (const SiteId site : sites) names.push_back(short_name(trace, site));
+  std::vector<std::vector<std::string>> callers(sites.size());
+  for (std::size_t level = 0; level < kMostCallers; ++level) {
+    const std::vector<std::string> before = names;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (std::count(before.begin(), before.end(), before[i]) < 2) continue;
+      if (level == 0) callers[i] = own_callers(trace, sites[i], kMostCallers);
+      if (level < callers[i].size()) names[i] += (level == 0 ? ", called by " : ", by ") + callers[i][level];
+    }
+  }
+  return names;
 }
 
 }  // namespace cuheap

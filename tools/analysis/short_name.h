@@ -1,7 +1,9 @@
 // short_name: the one line that stands for a stack: the deepest frame of the user's own code. What is not the user's own
 // (allocators, runtimes, interpreters, frameworks) is data in short_name.cpp.
 #pragma once
+#include <span>
 #include <string>
+#include <vector>
 
 #include "tools/analysis/flame.h"
 #include "tools/model/trace.h"
@@ -20,5 +22,9 @@ const Frame* own_frame(const Trace& trace, SiteId site);
 
 /// "function (file:line)"; "function (module)" where no line is known; "no stack" for the empty one.
 std::string short_name(const Trace& trace, SiteId site);
+
+/// The same for a list that is read together: where two sites would carry one name, both also name their callers ("carve,
+/// called by take, by remember_metrics"), as many as it takes to tell them apart, up to four.
+std::vector<std::string> short_names(const Trace& trace, std::span<const SiteId> sites);
 
 }  // namespace cuheap

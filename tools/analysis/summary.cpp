@@ -54,7 +54,9 @@ class Tallies : public LiveSetObserver {
   void after(const Event& event, const LiveSet&) override { now_ns_ = event.time_ns; }
 
   template <typename F>
-  void for_each(F&& f) const { for (const auto& [key, tally] : tallies_) f(static_cast<SiteId>(key >> 8), static_cast<Floor>(key & 0xff), tally); }
+  void for_each(F&& f) const {
+    for (const auto& [key, tally] : tallies_) f(static_cast<SiteId>(key >> 8), static_cast<Floor>(key & 0xff), tally);
+  }
 
  private:
   static unsigned bucket(std::uint64_t life) { return life == 0 ? 0 : static_cast<unsigned>(std::bit_width(life)) - 1; }

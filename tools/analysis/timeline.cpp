@@ -226,7 +226,8 @@ Timeline timeline(const Trace& trace, const TimelineOptions& options) {
   return builder.finish(trace);
 }
 
-std::vector<SiteSeries> site_series(const Trace& trace, const Timeline& grid, const std::vector<SiteId>& sites, const Selection& selection) {
+std::vector<SiteSeries> site_series(const Trace& trace, const Timeline& grid, const std::vector<SiteId>& sites,
+                                    const Selection& selection) {
   LiveSet set;
   SiteBuilder builder(grid, sites, selection);
   replay(trace, set, {&builder});

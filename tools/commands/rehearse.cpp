@@ -151,11 +151,15 @@ void print_rehearsal(const Trace& trace, const Summary& summary, const std::vect
   print_losses(trace, out);
   if (needs.empty()) fmt::print(out, "the program took no device memory\n");
   for (const Need& need : needs) print_need(need, out);
-  std::size_t shown = 0;
+  std::vector<SiteId> listed;
   for (const SiteSummary& site : summary.top_sites) {
-    if (site.floor != summary.top_sites.front().floor || site.peak_bytes == 0 || shown++ == kSitesShown) break;
-    if (shown == 1) fmt::print(out, "where, at the peak ({} floor)\n", floor_name(site.floor));
-    fmt::print(out, "  {:>11}  {}\n", size_text(site.peak_bytes), printable(short_name(trace, site.site)));
+    if (site.floor != summary.top_sites.front().floor || site.peak_bytes == 0 || listed.size() == kSitesShown) break;
+    listed.push_back(site.site);
+  }
+  const std::vector<std::string> names = short_names(trace, listed);
+  for (std::size_t i = 0; i < listed.size(); ++i) {
+    if (i == 0) fmt::print(out, "where, at the peak ({} floor)\n", floor_name(summary.top_sites[i].floor));
+    fmt::print(out, "  {:>11}  {}\n", size_text(summary.top_sites[i].peak_bytes), printable(names[i]));
   }
   if (needs.empty()) return;
   const bool any_oom = std::any_of(needs.begin(), needs.end(), [](const Need& need) { return need.ooms != 0; });

@@ -104,15 +104,20 @@ Json summary_json(const Trace& trace, const Summary& summary) {
 
 void print_summary(const Trace& trace, const Summary& summary, std::size_t sites, std::FILE* out) {
   for (const DeviceSummary& device : summary.devices) print_device(trace, device, out);
-  std::size_t shown = 0;
+  std::vector<SiteId> listed;
   for (const SiteSummary& site : summary.top_sites) {
-    if (site.floor != summary.top_sites.front().floor || site.peak_bytes == 0 || shown == sites) break;
-    if (shown++ == 0) {
+    if (site.floor != summary.top_sites.front().floor || site.peak_bytes == 0 || listed.size() == sites) break;
+    listed.push_back(site.site);
+  }
+  const std::vector<std::string> names = short_names(trace, listed);
+  for (std::size_t i = 0; i < listed.size(); ++i) {
+    const SiteSummary& site = summary.top_sites[i];
+    if (i == 0) {
       fmt::print(out, "\nsites at the peak ({} floor, {})\n  {:>11}{:>11}{:>12}  {}\n", floor_name(site.floor),
                  when_text(trace, summary.peak.time_ns), "bytes", "at end", "blocks", "where");
     }
     fmt::print(out, "  {:>11}{:>11}{:>12}  {}\n", size_text(site.peak_bytes), size_text(site.end_bytes),
-               count_text(site.peak_count), printable(short_name(trace, site.site)));
+               count_text(site.peak_count), printable(names[i]));
   }
   if (summary.unmatched_frees != 0)
     fmt::print(out, "\n{} frees of blocks that no event had allocated\n", count_text(summary.unmatched_frees));

@@ -86,6 +86,33 @@ bool is_function(const GElf_Sym& symbol) {
   return symbol.st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_GNU_IFUNC);
 }
 
+/// The namespaces and classes around a function, as "a::b::". Functions without linkage (anonymous namespaces) carry no
+/// linkage name, so the way out from the declaration has to be walked.
+std::string enclosing_names(Dwarf_Die* die) {
+  Dwarf_Die declaration = *die, next;
+  Dwarf_Attribute attribute;
+  constexpr int kMostLinks = 8;  // a chain in damaged debug info may be a circle
+  for (int i = 0; i < kMostLinks; ++i) {
+    const bool linked = dwarf_attr(&declaration, DW_AT_abstract_origin, &attribute) != nullptr ||
+                        dwarf_attr(&declaration, DW_AT_specification, &attribute) != nullptr;
+    if (!linked || dwarf_formref_die(&attribute, &next) == nullptr) break;
+    declaration = next;
+  }
+  Dwarf_Die* scopes = nullptr;
+  const int count = dwarf_getscopes_die(&declaration, &scopes);
+  std::string names;
+  for (int i = 1; i < count; ++i) {
+    const int tag = dwarf_tag(&scopes[i]);
+    const char* const name = dwarf_diename(&scopes[i]);
+    if (tag == DW_TAG_namespace) names.insert(0, std::string(name != nullptr ? name : "(anonymous namespace)") + "::");
+    else if (tag == DW_TAG_class_type || tag == DW_TAG_structure_type || tag == DW_TAG_union_type)
+      names.insert(0, std::string(name != nullptr ? name : "(anonymous class)") + "::");
+    else break;
+  }
+  std::free(scopes);
+  return names;
+}
+
 std::string die_name(Dwarf_Die* die) {
   Dwarf_Attribute attribute;
   for (const unsigned name : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
@@ -94,7 +121,7 @@ std::string die_name(Dwarf_Die* die) {
     }
   }
   if (dwarf_attr_integrate(die, DW_AT_name, &attribute) != nullptr) {
-    if (const char* const text = dwarf_formstring(&attribute)) return text;
+    if (const char* const text = dwarf_formstring(&attribute)) return enclosing_names(die) + text;
   }
   return "?";
 }

@@ -230,7 +230,10 @@ inline Program holdout_many_sites(Random& r) {
     const int kind = site % 3;
     for (int i = 0; i < 500; ++i) {
       const double t = uniform(r);
-      const double life = kind == 0 ? exponential(r, mean) : kind == 1 ? pareto(r, uniform(r, 0.7, 1.6), mean / 20) : uniform(r) < 0.3 ? mean * 4 : mean / 4;
+      const double life = kind == 0          ? exponential(r, mean)
+                          : kind == 1        ? pareto(r, uniform(r, 0.7, 1.6), mean / 20)
+                          : uniform(r) < 0.3 ? mean * 4
+                                             : mean / 4;
       p.births.push_back({t, life, static_cast<std::uint64_t>(std::exp2(uniform(r, 9, 20))), site});
     }
   }

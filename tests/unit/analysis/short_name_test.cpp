@@ -55,13 +55,17 @@ TEST(ShortName, StrippedInterpretersAndReturnTypesDoNotMislead) {
   TraceBuilder b;
   SiteId s = b.push(0, python("softmax", "/home/me/nn_utils.py", 6));
   s = b.push(s, native("PyCMethod_New", ""));
-  s = b.push(s, native("_object* torch::autograd::TypeError_to_NotImplemented_<&(torch::autograd::THPVariable_mul(_object*, _object*))>(_object*)", "", "x.cpp"));
+  s = b.push(
+      s, native("_object* torch::autograd::TypeError_to_NotImplemented_<&(torch::autograd::THPVariable_mul(_object*, "
+                "_object*))>(_object*)",
+                "", "x.cpp"));
   s = b.push(s, native("at::_ops::exp::call(at::Tensor const&)", ""));
   EXPECT_EQ(short_name(b.build(), s), "softmax (nn_utils.py:6)");
 }
 
 TEST(ShortName, OwnWrappersOfAllocatorsGiveWayToTheirCallers) {
-  for (const char* wrapper : {"(anonymous namespace)::device_alloc(unsigned long)", "gpuMalloc(int)", "Memory::allocate(unsigned long)", "allocate_gpu"}) {
+  for (const char* wrapper : {"(anonymous namespace)::device_alloc(unsigned long)", "gpuMalloc(int)",
+                              "Memory::allocate(unsigned long)", "allocate_gpu"}) {
     TraceBuilder b;
     SiteId s = b.push(0, native("main", "server", "/src/server.cpp", 5));
     s = b.push(s, native("Session::store_response(unsigned long)", "server", "/src/server.cpp", 61));

@@ -125,7 +125,8 @@ TYPED_TEST(DeviceAllocatorTest, TenThousandRandomStepsWithCallsThatFail) {
     ASSERT_EQ(this->allocate(1000, &first), CUDA_SUCCESS);
     ASSERT_EQ(this->free(first), CUDA_SUCCESS);
     if (every != 0) {
-      this->gpu.fail_every(every, CUDA_ERROR_OUT_OF_MEMORY, {"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemAddressReserve"});
+      this->gpu.fail_every(every, CUDA_ERROR_OUT_OF_MEMORY,
+                           {"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemAddressReserve"});
     }
     std::mt19937_64 random(every + 1);
     std::map<CUdeviceptr, std::size_t> live;

@@ -172,7 +172,8 @@ TEST_F(ExecuteTest, OpensNeighboursInOneCall) {
 }
 
 TEST_F(ExecuteTest, WhateverFailsTheStolenGranuleIsAtHomeAndNothingIsHalfOpen) {
-  const char* names[] = {"cuMemCreate", "cuMemCreate", "cuMemUnmap", "cuMemMap", "cuMemMap", "cuMemMap", "cuMemSetAccess", "cuMemSetAccess"};
+  const char* names[] = {"cuMemCreate", "cuMemCreate", "cuMemUnmap",     "cuMemMap",
+                         "cuMemMap",    "cuMemMap",    "cuMemSetAccess", "cuMemSetAccess"};
   const unsigned nth[] = {1, 2, 1, 1, 2, 3, 1, 2};
   for (unsigned i = 0; i < 8; ++i) {
     SetUp();

@@ -25,7 +25,8 @@ TEST_F(PoolTest, ServesAndMarksItsOwn) {
 
 TEST_F(PoolTest, AlignsBySize) {
   start(1 * kGiB);
-  for (const std::size_t bytes : {1ul, 511ul, 513ul, 60000ul, 64 * kKiB, 70000ul, 1 * kMiB, 1 * kMiB + 1, 2 * kMiB, 2 * kMiB + 1, 5 * kMiB, 40 * kMiB}) {
+  for (const std::size_t bytes : {1ul, 511ul, 513ul, 60000ul, 64 * kKiB, 70000ul, 1 * kMiB, 1 * kMiB + 1, 2 * kMiB,
+                                  2 * kMiB + 1, 5 * kMiB, 40 * kMiB}) {
     const CUdeviceptr block = get(bytes);
     ASSERT_NE(block, 0u) << bytes;
     EXPECT_EQ(block % (bytes < 64 * kKiB ? 512 : bytes < 2 * kMiB ? 64 * kKiB : 2 * kMiB), 0u) << bytes;

@@ -31,7 +31,8 @@ TEST(Driver, AnswersForAnAbsentLibraryAndThenIsTheLoadedOne) {
   EXPECT_EQ(driver().cuInit(0), CUDA_SUCCESS);
   EXPECT_TRUE(is_driver_found());
   EXPECT_TRUE(is_driver_simulated());
-  for (std::size_t i = 0; i < kDriverSlotCount; ++i) EXPECT_EQ(driver_function(kDriverSlots[i]), dlsym(library, kDriverSlots[i].name)) << kDriverSlots[i].name;
+  for (std::size_t i = 0; i < kDriverSlotCount; ++i)
+    EXPECT_EQ(driver_function(kDriverSlots[i]), dlsym(library, kDriverSlots[i].name)) << kDriverSlots[i].name;
   EXPECT_TRUE(has(driver().cuMemAlloc_v2));
   // Since 13.1; this one is a 13.0.
   EXPECT_FALSE(has(driver().cuMulticastBindMem_v2));

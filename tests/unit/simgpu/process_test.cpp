@@ -129,7 +129,9 @@ TEST(Processes, OfOneSessionShareTheDeviceAndTheDeadGiveBack) {
     nvmlDevice_t device = nullptr;
     unsigned count = 4;
     nvmlProcessInfo_t users[4];
-    if (nvmlInit_v2() || nvmlDeviceGetHandleByIndex_v2(0, &device) || nvmlDeviceGetComputeRunningProcesses_v3(device, &count, users)) return false;
+    if (nvmlInit_v2() || nvmlDeviceGetHandleByIndex_v2(0, &device) ||
+        nvmlDeviceGetComputeRunningProcesses_v3(device, &count, users))
+      return false;
     if (count != 1 || users[0].pid != static_cast<unsigned>(holder) || users[0].usedGpuMemory <= kGiB) return false;
     if (!use_device()) return false;
     const size_t with_holder = free_now();
@@ -155,11 +157,14 @@ TEST(Processes, NvmlSeesTheLibcudaOfItsOwnProcess) {
     int major = 0, minor = 0;
     char name[96];
     unsigned speed = 0;
-    if (nvmlInit_v2() || nvmlDeviceGetHandleByIndex_v2(0, &device) || nvmlDeviceGetMemoryInfo(device, &memory) || memory.used != 0) return false;
+    if (nvmlInit_v2() || nvmlDeviceGetHandleByIndex_v2(0, &device) || nvmlDeviceGetMemoryInfo(device, &memory) ||
+        memory.used != 0)
+      return false;
     if (!use_device() || cuMemAlloc(&block, kGiB) || nvmlDeviceGetMemoryInfo(device, &memory)) return false;
     if (memory.free != free_now() || memory.used < kGiB) return false;
     return nvmlDeviceGetCudaComputeCapability(device, &major, &minor) == NVML_SUCCESS && major == 8 &&
-           nvmlDeviceGetName(device, name, sizeof name) == NVML_SUCCESS && nvmlDeviceGetFanSpeed(device, &speed) == NVML_ERROR_NOT_SUPPORTED;
+           nvmlDeviceGetName(device, name, sizeof name) == NVML_SUCCESS &&
+           nvmlDeviceGetFanSpeed(device, &speed) == NVML_ERROR_NOT_SUPPORTED;
   })));
 }
 
@@ -209,7 +214,8 @@ TEST(Processes, FaultsComeByEnvironment) {
   EXPECT_TRUE(succeeded(start([] {
     // A fresh program image, so that the library reads the variable.
     ::setenv("SIMGPU_FAULT", "cuMemAlloc:2:2,cuDeviceGetCount:0:999", 1);
-    ::execl("/proc/self/exe", "self", "--gtest_filter=FaultedByEnvironment.*", "--gtest_also_run_disabled_tests", static_cast<char*>(nullptr));
+    ::execl("/proc/self/exe", "self", "--gtest_filter=FaultedByEnvironment.*", "--gtest_also_run_disabled_tests",
+            static_cast<char*>(nullptr));
     return false;
   })));
 }

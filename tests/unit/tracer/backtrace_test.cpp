@@ -44,7 +44,8 @@ NOINLINE void take(Pair& pair) {
   pair.trace = capture(frames, kMaxFrames);
   pair.ours.assign(frames + 1, frames + std::max(pair.trace.depth, 1u));
   pair.theirs = stack_by_gcc();
-  pair.theirs.erase(pair.theirs.begin(), pair.theirs.begin() + std::min<std::ptrdiff_t>(2, static_cast<std::ptrdiff_t>(pair.theirs.size())));
+  pair.theirs.erase(pair.theirs.begin(),
+                    pair.theirs.begin() + std::min<std::ptrdiff_t>(2, static_cast<std::ptrdiff_t>(pair.theirs.size())));
   if (pair.theirs.size() > kMaxFrames - 1) pair.theirs.resize(kMaxFrames - 1);
   asm volatile("");
 }

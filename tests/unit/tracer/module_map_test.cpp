@@ -96,7 +96,8 @@ TEST_F(ModuleMapTest, MarksModulesByTheirFileName) {
   refresh();
   EXPECT_EQ(map_.find(reinterpret_cast<std::uint64_t>(&getppid))->bits, 1u) << "folders do not count";
   EXPECT_EQ(map_.find(reinterpret_cast<std::uint64_t>(&loader_generation))->bits, 0u);
-  EXPECT_FALSE(map_.find(reinterpret_cast<std::uint64_t>(&loader_generation))->is_ours) << "linked into the program, the program is the host";
+  EXPECT_FALSE(map_.find(reinterpret_cast<std::uint64_t>(&loader_generation))->is_ours)
+      << "linked into the program, the program is the host";
 }
 
 }  // namespace

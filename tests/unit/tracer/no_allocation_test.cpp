@@ -99,7 +99,8 @@ TEST(Recorder, LearnsNewModulesWithoutTheHostsHeap) {
 
   EXPECT_EQ(taken, 0u);
   const test::ReadTrace trace = test::read_trace(folder.only_file());
-  EXPECT_TRUE(std::any_of(trace.modules.begin(), trace.modules.end(), [](const auto& module) { return module.second.path == FRAMES_SMALL; }));
+  EXPECT_TRUE(std::any_of(trace.modules.begin(), trace.modules.end(),
+                          [](const auto& module) { return module.second.path == FRAMES_SMALL; }));
   dlclose(library);
 }
 

@@ -67,7 +67,8 @@ inline void read_chunk(ReadTrace& trace, const ChunkHeader& header, const std::u
         trace.sites[record.site_node.id] = record.site_node;
         break;
       case Decoded::Module:
-        trace.modules[record.module.id] = {record.module.base, record.module.size, to_string(record.module.path), to_string(record.module.build_id)};
+        trace.modules[record.module.id] = {record.module.base, record.module.size, to_string(record.module.path),
+                                           to_string(record.module.build_id)};
         break;
       case Decoded::Name: trace.names[record.name.id] = to_string(record.name.text); break;
       case Decoded::Meta: trace.meta[to_string(record.meta.key)] = to_string(record.meta.value); break;
@@ -141,7 +142,8 @@ class TemporaryFolder {
   /// The only file in it.
   std::string only_file() const {
     std::string found;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) found = found.empty() ? entry.path().string() : "more than one file";
+    for (const auto& entry : std::filesystem::directory_iterator(path_))
+      found = found.empty() ? entry.path().string() : "more than one file";
     return found;
   }
 

@@ -74,7 +74,10 @@ TEST(Options, NameThoseThatAreSet) {
   std::vector<std::string> set;
   const Options options = options_of({"CUHEAP_POOL=off", "CUHEAP_MAX_SIZE=4K"});
   for_each_set_option(
-      options, [](const char* name, const char* value, void* out) { static_cast<std::vector<std::string>*>(out)->push_back(std::string(name) + "=" + value); },
+      options,
+      [](const char* name, const char* value, void* out) {
+        static_cast<std::vector<std::string>*>(out)->push_back(std::string(name) + "=" + value);
+      },
       &set);
   EXPECT_EQ(set, (std::vector<std::string>{"CUHEAP_POOL=off", "CUHEAP_MAX_SIZE=4096"}));
 }
