@@ -172,6 +172,8 @@ bool is_plumbing(const Frame& frame) {
   return is_interpreter(frame) || any(kRuntime, frame) || any(kCudaLibraries, frame) || any(kFrameworks, frame);
 }
 
+bool is_how_not_why(const Frame& frame) { return is_plumbing(frame) || is_wrapper(frame); }
+
 const Frame* own_frame(const Trace& trace, SiteId site) {
   // By preference: own code whose line is known, own code, an own wrapper of an allocator, a step of a backward pass, what
   // is no allocator, anything.

@@ -15,6 +15,9 @@ FrameClass classify(const Frame& frame);
 /// True for frames that say how memory was asked for, not why: allocators, runtimes, framework internals.
 bool is_plumbing(const Frame& frame);
 
+/// True for frames that say how memory was asked for and not why: plumbing, and mere wrappers of an allocator.
+bool is_how_not_why(const Frame& frame);
+
 /// The frame that names a stack: the innermost that is neither plumbing nor a mere wrapper of an allocator ("device_alloc"),
 /// better one with a line; in a stack that is plumbing all
 /// through the step of a backward pass, else the innermost beyond the allocator. Null for the empty stack.

@@ -53,7 +53,7 @@ std::uint32_t PageNames::frame_id(const Frame& frame) {
     files_.push_back(std::get<1>(key));
     lines_.push_back(frame.line);
     modules_.push_back(std::get<3>(key));
-    kinds_.push_back(static_cast<std::uint64_t>(classify(frame)) << 1 | (is_plumbing(frame) ? 1U : 0U));
+    kinds_.push_back(static_cast<std::uint64_t>(classify(frame)) << 1 | (is_how_not_why(frame) ? 1U : 0U));
   }
   return entry->second;
 }

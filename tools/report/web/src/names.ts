@@ -52,8 +52,8 @@ export class Names {
     return this.kinds[frame]! >> 1;
   }
 
-  /// True for allocators, interpreters and framework internals: they say how memory was asked for, not why.
-  isPlumbing(frame: number): boolean {
+  /// True for allocators, their wrappers, interpreters and framework internals: they say how memory was asked for, not why.
+  isHowNotWhy(frame: number): boolean {
     return this.kinds[frame]! % 2 === 1;
   }
 
@@ -64,12 +64,16 @@ export class Names {
     return frames.reverse();
   }
 
-  /// The innermost frame of the user's own code; without one the innermost frame.
+  /// The innermost frame of the user's own code, better one with a line; without one the innermost frame.
   ownFrame(node: number): number {
+    let without = -1;
     for (let at = node; at !== 0; at = this.parent[at]!) {
       const frame = this.frameOf[at]!;
-      if (!this.isPlumbing(frame)) return frame;
+      if (this.isHowNotWhy(frame)) continue;
+      if (this.lines[frame]! > 0) return frame;
+      if (without < 0) without = frame;
     }
+    if (without >= 0) return without;
     return node === 0 ? -1 : this.frameOf[node]!;
   }
 
@@ -118,8 +122,8 @@ export function shortFunction(name: string): string {
     else if (c === '>') depth -= 1;
     else if (c === '(' && depth === 0) {
       if (text.startsWith('(anonymous namespace)', i)) {
-        short += '(anon)';
         i += '(anonymous namespace)'.length - 1;
+        if (text.startsWith('::', i + 1)) i += 2;
         continue;
       }
       break;

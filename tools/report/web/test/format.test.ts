@@ -37,7 +37,7 @@ test('ticks are round and few', () => {
 test.each([
   ['at::empty_cuda(c10::IntArrayRef, bool)', 'at::empty_cuda'],
   ['std::vector<int, std::allocator<int> >::push_back(int&&)', 'std::vector::push_back'],
-  ['(anonymous namespace)::grow(unsigned long)', '(anon)::grow'],
+  ['(anonymous namespace)::grow(unsigned long)', 'grow'],
   ['void cuheap::f<int>(int)', 'cuheap::f'],
   ['<module>', '<module>'], ['Decoder.forward', 'Decoder.forward'], ['operator new(unsigned long)', 'operator new'],
 ])('%s is called %s', (name, short) => expect(shortFunction(name)).toBe(short));
