@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
+#include <memory>
+#include <set>
 
 #include "tools/analysis/short_name.h"
 
@@ -23,7 +26,10 @@ struct Facts {
   const OomReport& oom;
   const Trace& trace;
   std::uint64_t request, total, free, held, live, idle, foreign;
-  bool free_known, driver_sampled, framework_refused;
+  bool free_exact;          // else `free` is an upper bound
+  bool driver_sampled, framework_refused;
+  bool framework_seen;      // a framework's cache stands above the driver
+  bool pool_on;             // cuheap's own pool served this process
   const LeakVerdict* leak;  // the worst one on the device, or null
   std::uint64_t leaked;     // living bytes of all leaks on the device
 };
@@ -31,12 +37,25 @@ struct Facts {
 using Text = std::string;
 using Lines = std::vector<std::string>;
 
+/// A variable of the environment that the recorder noted for the process that was refused; empty if it was not set.
+Text environment(const Facts& f, const char* name) {
+  if (f.oom.process >= f.trace.processes.size()) return {};
+  const auto& meta = f.trace.processes[f.oom.process].meta;
+  const auto found = meta.find(std::string("env.") + name);
+  return found == meta.end() ? Text() : found->second;
+}
+bool cache_option(const Facts& f, const char* option) {
+  return (environment(f, "PYTORCH_CUDA_ALLOC_CONF") + "," + environment(f, "PYTORCH_ALLOC_CONF")).find(option) != Text::npos;
+}
+
 // --- evidence -----------------------------------------------------------------------------------------------------------
 
 Text asked(const Facts& f) { return "asked for " + size_text(f.request); }
 Text free_text(const Facts& f) {
-  return size_text(f.free) + " of " + size_text(f.total) + " were free" +
-         (f.driver_sampled ? " (driver)" : " (total less what this process holds)");
+  if (f.total == 0) return "how much was free is not known";
+  if (f.free_exact) return size_text(f.free) + " of " + size_text(f.total) + " were free (driver)";
+  return "at most " + size_text(f.free) + " of " + size_text(f.total) + " were free (total less what this process holds" +
+         (f.driver_sampled ? " and what was used beside it when the driver was last asked)" : ", its context left out)");
 }
 Text idle_text(const Facts& f) {
   return size_text(f.idle) + " were held but idle: " + size_text(f.held) + " held, " + size_text(f.live) + " live";
@@ -53,13 +72,65 @@ Text top_text(const Facts& f) {
   return "largest holder: " + short_name(f.trace, s.site) + " with " + size_text(s.bytes) + " in " + std::to_string(s.count) + " blocks";
 }
 
+// --- advice -------------------------------------------------------------------------------------------------------------
+
+/// The framework's cache holds it idle: what keeps its segments from being cut up. The pool stands below that cache and cannot
+/// move what is inside; it can once the cache is out of the way.
+Lines cache_advice(const Facts& f) {
+  const bool expandable = cache_option(f, "expandable_segments:True"), split = cache_option(f, "max_split_size_mb");
+  const bool uncached = !environment(f, "PYTORCH_NO_CUDA_MEMORY_CACHING").empty();
+  Lines lines;
+  if (!expandable && !uncached)
+    lines.push_back("set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, where no IPC or sleep mode is used");
+  if (!expandable && !split && !uncached)
+    lines.push_back("or PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:N below this request: large segments then stay whole");
+  if (!uncached)
+    lines.push_back(Text(lines.empty() ? "set " : "or ") + "PYTORCH_NO_CUDA_MEMORY_CACHING=1" +
+                    (f.pool_on ? "" : " with cuheap run --pool on") + ": the pool then serves every tensor and joins its holes");
+  else if (!f.pool_on)
+    lines.push_back("run with the pool (cuheap run --pool on): it joins holes");
+  lines.push_back("free or move what pins the segments: see cuheap frag --at oom");
+  return lines;
+}
+
+/// No framework seen: only cuheap's pool can hold anything idle.
+Lines pool_advice(const Facts& f) {
+  if (!f.pool_on) return {"run with the pool (cuheap run --pool on): it moves physical memory under the holes"};
+  return {"the pool could not join these holes (captured graphs, IPC and imported memory pin them): see cuheap frag --at oom"};
+}
+
+Lines idle_advice(const Facts& f) { return f.framework_seen ? cache_advice(f) : pool_advice(f); }
+
+Lines sibling_advice(const Facts& f) {
+  Lines lines = {"the caching allocator sits on enough idle memory: have it release its cache before this call "
+                 "(torch.cuda.empty_cache())",
+                 "or limit the cache (set_per_process_memory_fraction, garbage_collection_threshold)"};
+  if (environment(f, "PYTORCH_NO_CUDA_MEMORY_CACHING").empty())
+    lines.push_back(Text("or serve both from one pool: PYTORCH_NO_CUDA_MEMORY_CACHING=1") +
+                    (f.pool_on ? "" : " with cuheap run --pool on"));
+  return lines;
+}
+
+Lines limit_advice(const Facts& f) {
+  Lines lines = {"a limit refused it, not the device: memory fraction, MIG slice, address space, or free memory in pieces"};
+  if (f.framework_seen) lines.push_back("look at set_per_process_memory_fraction");
+  if (f.pool_on) lines.push_back("look at the pool's limits");
+  return lines;
+}
+
+Lines unknown_advice(const Facts& f) {
+  if (f.total == 0) return {"the device's size is not in this trace: compare with it by hand"};
+  return {"what was really free is not in this trace (the driver was not asked at that moment): look for contexts, library "
+          "memory and other processes (nvidia-smi)"};
+}
+
 // --- the rules: the first that applies gives the class ------------------------------------------------------------------
 
 struct Rule {
   const char* name;
   bool (*applies)(const Facts&);
   std::vector<Text (*)(const Facts&)> evidence;
-  Lines advice;
+  Lines (*advice)(const Facts&);
   Lines will_not_help;
 };
 
@@ -68,32 +139,35 @@ const std::vector<Rule>& rules() {
       {"recovered",
        [](const Facts& f) { return f.oom.recovered; },
        {asked, free_text},
-       {"nothing is broken: the framework gave back idle memory and the same request then succeeded",
-        "each time costs a synchronisation: leave more head room if this is frequent"},
+       [](const Facts&) -> Lines {
+         return {"nothing is broken: the framework gave back idle memory and the same request then succeeded",
+        "each time costs a synchronisation: leave more head room if this is frequent"};
+       },
        {}},
       {"pinned_host",
        [](const Facts& f) { return f.oom.device == kHostDevice; },
        {asked, live_text, top_text},
-       {"use fewer or smaller pinned buffers (data loader workers, offload buffers)",
-        "raise the limit of locked memory or the container's memory"},
+       [](const Facts&) -> Lines {
+         return {"use fewer or smaller pinned buffers (data loader workers, offload buffers)",
+        "raise the limit of locked memory or the container's memory"};
+       },
        {"freeing device memory", "emptying the framework's device cache"}},
       {"exceeds_device",
        [](const Facts& f) { return f.total != 0 && f.request > f.total; },
        {asked, top_text, free_text},
-       {"split this request: it is larger than the whole device", "shard over several devices"},
+       [](const Facts&) -> Lines {
+         return {"split this request: it is larger than the whole device", "shard over several devices"};
+       },
        {"emptying the cache", "allocator settings"}},
       {"sibling_idle",
        [](const Facts& f) { return !f.framework_refused && f.idle >= f.request; },
        {asked, idle_text, free_text},
-       {"the caching allocator sits on enough idle memory: have it release its cache before this call",
-        "serve both from one pool (cuheap run --pool on), or limit the cache"},
+       sibling_advice,
        {"lowering the batch size by a little", "moving tensors to the host"}},
       {"fragmentation",
        [](const Facts& f) { return f.framework_refused && f.idle >= f.request; },
        {asked, idle_text, free_text},
-       {"run with the pool (cuheap run --pool on): it moves physical memory under the holes",
-        "or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, where no IPC or sleep mode is used",
-        "free or move what pins the segments: see cuheap frag"},
+       idle_advice,
        {"emptying the cache: the framework has done that before it failed, what is left is partly in use",
         "max_split_size_mb together with expandable segments"}},
       {"foreign_process",
@@ -102,55 +176,107 @@ const std::vector<Rule>& rules() {
                 f.held + f.request <= f.total;
        },
        {asked, foreign_text, free_text},
-       {"look for other processes on the device (nvidia-smi), also for orphans of earlier runs",
-        "if there are none: contexts, modules and library memory that no call reports"},
+       [](const Facts&) -> Lines {
+         return {"look for other processes on the device (nvidia-smi), also for orphans of earlier runs",
+        "if there are none: contexts, modules and library memory that no call reports"};
+       },
        {"a smaller batch in this process, beyond making room for the other one", "emptying the cache"}},
       {"growth_leak",
        [](const Facts& f) { return f.leak != nullptr && (f.leaked >= f.request || f.leaked * 20 >= f.live); },
        {asked, leak_text, free_text},
-       {"fix what grows: see cuheap leaks", "until then restart before the time to out-of-memory"},
+       [](const Facts&) -> Lines {
+         return {"fix what grows: see cuheap leaks", "until then restart before the time to out-of-memory"};
+       },
        {"a larger device, for long", "emptying the cache", "allocator settings"}},
       {"limit",
-       [](const Facts& f) { return f.free_known && f.free >= f.request; },
+       [](const Facts& f) { return f.free_exact && f.free >= f.request; },
        {asked, free_text, idle_text},
-       {"a limit refused it, not the device: memory fraction, MIG slice, address space, or free memory in pieces",
-        "look at set_per_process_memory_fraction and the pool's limits"},
+       limit_advice,
        {"freeing tensors elsewhere"}},
       {"partly_fragmentation",
-       [](const Facts& f) { return f.free_known && f.free + f.idle >= f.request; },
+       [](const Facts& f) { return f.idle != 0 && f.free < f.request && f.free + f.idle >= f.request; },
        {asked, idle_text, free_text},
-       {"free and idle memory together would do: run with the pool (cuheap run --pool on), or expandable segments"},
+       [](const Facts& f) {
+         Lines lines = idle_advice(f);
+         lines.front() = "free and idle memory together would do: " + lines.front();
+         return lines;
+       },
        {"emptying the cache: the framework has done that before it failed"}},
       {"too_big",
-       [](const Facts& f) { return f.total != 0; },
+       [](const Facts& f) { return f.total != 0 && f.free < f.request; },
        {asked, live_text, top_text, free_text},
-       {"lower what the largest holders scale with (batch, context, concurrency): they are listed",
-        "a larger device, or sharding"},
-       {"emptying the cache", "defragmentation: nothing was idle"}},
+       [](const Facts&) -> Lines {
+         return {"lower what the largest holders scale with (batch, context, concurrency): they are listed",
+        "a larger device, or sharding"};
+       },
+       {"emptying the cache", "defragmentation: too little was idle"}},
       {"unknown",
        [](const Facts&) { return true; },
-       {asked, live_text, top_text},
-       {"the device's size is not in this trace: compare with it by hand"},
+       {asked, live_text, top_text, free_text},
+       unknown_advice,
        {}},
   };
   return kRules;
 }
 
+/// A refusal while the replay goes by.
+struct Refusal {
+  OomReport report;
+  bool has_sample = false;           // the driver was asked with no change of physical memory between
+  bool follows = false;              // and after the refusal, which is better
+  std::uint64_t sampled_free = 0;
+  std::uint64_t beside = 0;          // used beside what this trace's processes held, when the driver was last asked
+  bool pool_on = false;
+};
+
 class Collector : public LiveSetObserver {
  public:
   Collector(const Trace& trace, const OomOptions& options) : trace_(trace), options_(options) {}
 
+  void born(Block& block, const Event&) override {
+    changed(block);
+    if (block.family == Family::PoolGranule) pooled_.insert(block.process);
+  }
+  void died(const Block& block, const Event&, Death) override { changed(block); }
+  void revived(Block& block, const Event&) override { changed(block); }
+  void resized(const Block& block, std::uint64_t, const Event&) override { changed(block); }
   void after(const Event& e, const LiveSet& set) override {
     if (e.kind == EventKind::OutOfMemory) collect(e, set);
+    else if (e.kind == EventKind::MemoryInfo) sample(e, set);
     else if (e.kind == EventKind::Allocate && !open_.empty()) recover(e);
   }
-  std::vector<OomReport> take() { return std::move(reports_); }
+  std::vector<std::unique_ptr<Refusal>> take() { return std::move(refusals_); }
 
  private:
+  struct Sample {
+    bool seen = false, unchanged = false;
+    std::uint64_t free = 0, beside = 0;
+  };
+
+  // The driver's figure speaks of a refusal only as long as no physical memory came or went between the two.
+  void changed(const Block& block) {
+    if (!counts_on(block, Floor::Physical)) return;
+    samples_[block.device].unchanged = false;
+    std::erase_if(waiting_, [&](const Refusal* r) { return r->report.device == block.device; });
+  }
+
+  void sample(const Event& e, const LiveSet& set) {
+    const DeviceState* const row = set.device(e.device);
+    const std::uint64_t used = e.extra0 - std::min(e.extra0, e.size), ours = row == nullptr ? 0 : (*row)[Floor::Physical].held;
+    samples_[e.device] = {true, true, e.size, used - std::min(used, ours)};
+    std::erase_if(waiting_, [&](Refusal* r) {
+      if (r->report.device != e.device) return false;
+      r->has_sample = r->follows = true;
+      r->sampled_free = e.size;
+      r->beside = samples_[e.device].beside;
+      return true;
+    });
+  }
+
   void collect(const Event& e, const LiveSet& set) {
-    if (e.floor == Floor::Framework) drop_causes(e);
-    if (reports_.size() >= options_.max_reports) return;
-    OomReport r;
+    drop_causes(e);
+    auto refusal = std::make_unique<Refusal>();
+    OomReport& r = refusal->report;
     r.at = {e.time_ns, set.events()};
     r.process = e.process;
     r.device = is_host_family(e.family) ? kHostDevice : e.device;
@@ -160,49 +286,101 @@ class Collector : public LiveSetObserver {
     r.phase = e.phase;
     r.thread = e.thread;
     if (const DeviceState* row = set.device(r.device)) r.state = *row;
+    if (e.floor == Floor::Framework && e.extra1 != 0) {  // what it says of itself then; our own sums trail behind a moment
+      r.state.floors[index_of(Floor::Framework)].live = e.extra0;
+      r.state.floors[index_of(Floor::Framework)].held = e.extra1;
+      r.state.floors[index_of(Floor::Framework)].seen = true;
+    }
     r.device_total = r.state.driver_total;
     for (const TraceDevice& d : trace_.devices) if (d.ordinal == r.device && d.total_bytes != 0) r.device_total = d.total_bytes;
-    r.top_sites = sites_of(set, {set.top_floor(r.device), r.device});
-    r.top_sites.at = r.at;
-    if (r.top_sites.sites.size() > options_.top_sites) r.top_sites.sites.resize(options_.top_sites);
-    if (e.floor != Floor::Framework) open_.push_back(reports_.size());
-    reports_.push_back(std::move(r));
+    const Sample& last = samples_[r.device];
+    refusal->has_sample = last.seen && last.unchanged;
+    refusal->sampled_free = last.free;
+    refusal->beside = last.beside;
+    refusal->pool_on = pooled_.contains(e.process);
+    waiting_.push_back(refusal.get());
+    if (e.floor != Floor::Framework) open_.push_back(refusal.get());
+    refusals_.push_back(std::move(refusal));
+    if (refusals_.size() > options_.max_reports) leave_one_out();
   }
 
-  // The driver's refusals that led to this one of the framework.
+  void forget(const Refusal* gone) {
+    std::erase(open_, gone);
+    std::erase(waiting_, gone);
+  }
+
+  void leave_one_out() {
+    const auto at = refusals_.begin() + static_cast<std::ptrdiff_t>(options_.max_reports / 2);
+    forget(at->get());
+    if (at + 1 != refusals_.end()) (*(at + 1))->report.left_out += (*at)->report.left_out + 1;
+    refusals_.erase(at);
+  }
+
+  // What led to this one: the driver's and the pool's refusals below the framework's, the pool's below the driver's. All of
+  // one thread, and unanswered.
   void drop_causes(const Event& e) {
-    for (const std::size_t i : open_) if (reports_[i].thread == e.thread && reports_[i].process == e.process) reports_[i].request = 0;
-    open_.clear();
-    std::erase_if(reports_, [](const OomReport& r) { return r.request == 0; });
-    for (std::size_t i = 0; i < reports_.size(); ++i)
-      if (reports_[i].floor != Floor::Framework && !reports_[i].recovered) open_.push_back(i);
+    const auto is_cause = [&](const Refusal* r) {
+      const OomReport& cause = r->report;
+      if (cause.thread != e.thread || cause.process != e.process) return false;
+      if (e.floor == Floor::Framework) return cause.floor != Floor::Framework;
+      return e.floor == Floor::Allocation && cause.floor == Floor::Physical && cause.request == e.size && cause.device == e.device;
+    };
+    for (std::size_t i = open_.size(); i-- > 0;) {
+      Refusal* const cause = open_[i];
+      if (!is_cause(cause)) continue;
+      const auto at = std::find_if(refusals_.begin(), refusals_.end(), [&](const auto& r) { return r.get() == cause; });
+      forget(cause);
+      if (at != refusals_.end() && at + 1 != refusals_.end()) (*(at + 1))->report.left_out += cause->report.left_out;
+      if (at != refusals_.end()) refusals_.erase(at);
+    }
   }
 
   void recover(const Event& e) {
-    std::erase_if(open_, [&](std::size_t i) {
-      OomReport& r = reports_[i];
-      if (r.thread != e.thread || r.process != e.process || r.floor != e.floor || e.size < r.request) return false;
+    std::erase_if(open_, [&](Refusal* refusal) {
+      OomReport& r = refusal->report;
+      const bool answers = r.floor == e.floor || (r.floor == Floor::Physical && e.floor == Floor::Allocation);
+      if (r.thread != e.thread || r.process != e.process || !answers || e.size < r.request) return false;
       return r.recovered = true;
     });
   }
 
   const Trace& trace_;
   OomOptions options_;
-  std::vector<OomReport> reports_;
-  std::vector<std::size_t> open_;  // refusals of the driver that nobody has answered yet
+  std::vector<std::unique_ptr<Refusal>> refusals_;
+  std::vector<Refusal*> open_;     // refusals of the driver that nobody has answered yet
+  std::vector<Refusal*> waiting_;  // for the driver's next figure
+  std::map<std::int16_t, Sample> samples_;
+  std::set<std::uint16_t> pooled_;
 };
 
-Facts facts_of(const OomReport& oom, const Trace& trace, const LeakReport* leaks) {
+/// Who held the memory at each of the refusals that are listed: a pass of its own, so that a million refusals cost no more.
+class Holders : public LiveSetObserver {
+ public:
+  Holders(std::vector<OomReport>& reports, std::size_t top_sites) : reports_(reports), top_sites_(top_sites) {}
+  void after(const Event&, const LiveSet& set) override {
+    if (next_ == reports_.size() || reports_[next_].at.events != set.events()) return;
+    OomReport& r = reports_[next_++];
+    r.top_sites = sites_of(set, {set.top_floor(r.device), r.device});
+    r.top_sites.at = r.at;
+    if (r.top_sites.sites.size() > top_sites_) r.top_sites.sites.resize(top_sites_);
+  }
+
+ private:
+  std::vector<OomReport>& reports_;
+  std::size_t top_sites_, next_ = 0;
+};
+
+Facts facts_of(const OomReport& oom, const Refusal& refusal, const Trace& trace, const LeakReport* leaks) {
   const DeviceState& s = oom.state;
   const Floor floor = s[Floor::Framework].seen ? Floor::Framework : Floor::Allocation;
-  Facts f{oom, trace, oom.request, oom.device_total, 0, s[floor].held, s[floor].live, 0, 0, false, s.memory_info_seen,
-          oom.floor == Floor::Framework || floor == Floor::Allocation, nullptr, 0};
+  const bool seen = floor == Floor::Framework;
+  Facts f{oom, trace, oom.request, oom.device_total, 0, s[floor].held, s[floor].live, 0, refusal.beside,
+          refusal.has_sample, s.memory_info_seen || refusal.has_sample, oom.floor == Floor::Framework || !seen, seen,
+          refusal.pool_on, nullptr, 0};
   f.idle = f.held - std::min(f.held, f.live);
-  const std::uint64_t ours = s[Floor::Physical].held;
-  const std::uint64_t used = s.memory_info_seen ? s.driver_total - std::min(s.driver_total, s.driver_free) : ours;
-  f.foreign = s.memory_info_seen ? used - std::min(used, ours) : 0;
-  f.free_known = f.total != 0;
-  f.free = f.total - std::min(f.total, std::max(used, ours));
+  const std::uint64_t ours = std::max(s[Floor::Physical].held, f.held);
+  f.free = f.total - std::min(f.total, ours + refusal.beside);
+  if (f.free_exact) f.free = std::min(refusal.sampled_free, f.total - std::min(f.total, f.held));
   if (leaks == nullptr) return f;
   for (const LeakVerdict& v : leaks->verdicts) {
     const bool grows = v.verdict == Verdict::Leak || v.verdict == Verdict::GrowingLeak || v.verdict == Verdict::Accumulates;
@@ -213,13 +391,14 @@ Facts facts_of(const OomReport& oom, const Trace& trace, const LeakReport* leaks
   return f;
 }
 
-void classify(OomReport& oom, const Trace& trace, const LeakReport* leaks) {
-  const Facts facts = facts_of(oom, trace, leaks);
+void classify(OomReport& oom, const Refusal& refusal, const Trace& trace, const LeakReport* leaks) {
+  const Facts facts = facts_of(oom, refusal, trace, leaks);
   oom.device_free = facts.free;
+  oom.free_is_exact = facts.free_exact;
   const auto rule = std::find_if(rules().begin(), rules().end(), [&](const Rule& r) { return r.applies(facts); });
   oom.oom_class = rule->name;
   for (const auto& evidence : rule->evidence) oom.evidence.push_back(evidence(facts));
-  oom.advice = rule->advice;
+  oom.advice = rule->advice(facts);
   oom.will_not_help = rule->will_not_help;
 }
 
@@ -229,9 +408,28 @@ std::vector<OomReport> ooms(const Trace& trace, const LeakReport* leaks, const O
   LiveSet set;
   Collector collector(trace, options);
   replay(trace, set, {&collector});
-  std::vector<OomReport> reports = collector.take();
-  for (OomReport& oom : reports) classify(oom, trace, leaks);
+  const std::vector<std::unique_ptr<Refusal>> refusals = collector.take();
+  std::vector<OomReport> reports;
+  for (const auto& refusal : refusals) reports.push_back(refusal->report);
+  if (reports.empty()) return reports;
+  LiveSet again;
+  Holders holders(reports, options.top_sites);
+  replay(trace, again, {&holders}, reports.back().at);
+  for (std::size_t i = 0; i < reports.size(); ++i) classify(reports[i], *refusals[i], trace, leaks);
   return reports;
+}
+
+const OomReport* fatal_of(const std::vector<OomReport>& reports) {
+  const auto last = std::find_if(reports.rbegin(), reports.rend(), [](const OomReport& r) { return !r.recovered; });
+  if (last != reports.rend()) return &*last;
+  return reports.empty() ? nullptr : &reports.back();
+}
+
+std::optional<Moment> moment_of_oom(const Trace& trace) {
+  const std::vector<OomReport> reports = ooms(trace);
+  const OomReport* const fatal = fatal_of(reports);
+  if (fatal == nullptr) return std::nullopt;
+  return fatal->at;
 }
 
 }  // namespace cuheap

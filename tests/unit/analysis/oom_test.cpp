@@ -13,6 +13,17 @@ constexpr std::uint64_t kGiB = 1 << 30;
 Event& refuse(TraceBuilder& b, Floor floor, std::uint64_t size) {
   return b.event(EventKind::OutOfMemory, floor, floor == Floor::Framework ? Family::Tensor : Family::Device, 0, size);
 }
+Event& sample(TraceBuilder& b, std::uint64_t free, std::uint64_t total) {
+  Event& e = b.event(EventKind::MemoryInfo, Floor::Physical, Family::None, 0, free);
+  e.extra0 = total;
+  return e;
+}
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+bool says(const std::vector<std::string>& lines, const std::string& what) { return joined(lines).find(what) != std::string::npos; }
 OomReport only(const TraceBuilder& b, const LeakReport* leaks = nullptr) {
   const std::vector<OomReport> reports = ooms(b.build(), leaks);
   EXPECT_EQ(reports.size(), 1u);
@@ -64,7 +75,87 @@ TEST(Oom, FreeAndIdleTogetherAreNamed) {
 TEST(Oom, EnoughFreeMemoryMeansALimit) {
   TraceBuilder b = card(8 * kGiB);
   refuse(b, Floor::Framework, 1 * kGiB);
-  EXPECT_EQ(only(b).oom_class, "limit");
+  sample(b, 2 * kGiB, 10 * kGiB);
+  const OomReport r = only(b);
+  EXPECT_EQ(r.oom_class, "limit");
+  EXPECT_TRUE(r.free_is_exact);
+}
+
+TEST(Oom, WithoutTheDriversFigureOfThatMomentNoLimitIsClaimed) {
+  TraceBuilder b = card(8 * kGiB);  // the context takes memory too, which no call reports
+  refuse(b, Floor::Framework, 1 * kGiB);
+  const OomReport r = only(b);
+  EXPECT_EQ(r.oom_class, "unknown");
+  EXPECT_FALSE(r.free_is_exact);
+  EXPECT_TRUE(says(r.evidence, "at most 2.00 GiB of 10.00 GiB")) << joined(r.evidence);
+}
+
+TEST(Oom, TheDriversFigureAfterTheRefusalCountsAndNotTheOneBefore) {
+  TraceBuilder b;
+  b.device(10 * kGiB);
+  sample(b, 9 * kGiB + kGiB / 2, 10 * kGiB);
+  b.cuda_malloc(0x100000000, 8 * kGiB);
+  refuse(b, Floor::Allocation, 2 * kGiB - kGiB / 4);
+  sample(b, 1 * kGiB + kGiB / 2, 10 * kGiB);
+  const OomReport r = only(b);
+  EXPECT_EQ(r.oom_class, "too_big");
+  EXPECT_EQ(r.device_free, 1 * kGiB + kGiB / 2);
+}
+
+TEST(Oom, AnOlderFigureOfTheDriverIsMovedOnByWhatChangedSince) {
+  TraceBuilder b;
+  b.device(10 * kGiB);
+  sample(b, 9 * kGiB, 10 * kGiB);  // the context takes one
+  b.cuda_malloc(0x100000000, 8 * kGiB);
+  refuse(b, Floor::Allocation, 2 * kGiB);
+  b.cuda_free(0x100000000);
+  sample(b, 9 * kGiB, 10 * kGiB);  // speaks of another moment
+  const OomReport r = only(b);
+  EXPECT_EQ(r.oom_class, "too_big");
+  EXPECT_EQ(r.device_free, 1 * kGiB);
+  EXPECT_TRUE(says(r.evidence, "at most 1.00 GiB")) << joined(r.evidence);
+}
+
+TEST(Oom, AFrameworksRefusalIsJudgedByWhatItHeldAtThatMoment) {
+  TraceBuilder b;
+  b.device(24 * kGiB);
+  b.cuda_malloc(0x100000000, 18 * kGiB);
+  b.cuda_malloc(0x900000000, 5 * kGiB);
+  b.tensor(0x100000000, 17 * kGiB);
+  b.totals(17 * kGiB, 23 * kGiB);
+  b.cuda_free(0x900000000);  // given back before it failed; no sums of the framework follow
+  sample(b, 5 * kGiB, 24 * kGiB);
+  Event& e = refuse(b, Floor::Framework, 5 * kGiB + kGiB / 2);
+  e.extra0 = 17 * kGiB;
+  e.extra1 = 18 * kGiB;
+  const OomReport r = only(b);
+  EXPECT_EQ(r.oom_class, "partly_fragmentation");
+  EXPECT_EQ(r.state[Floor::Framework].held, 18 * kGiB);
+  EXPECT_LE(r.state[Floor::Framework].held + r.device_free, r.device_total);
+}
+
+TEST(Oom, ThePoolIsNoAdviceForAFrameworksOwnCache) {
+  TraceBuilder b = card(4 * kGiB);
+  refuse(b, Floor::Framework, 3 * kGiB);
+  const OomReport r = only(b);
+  ASSERT_FALSE(r.advice.empty());
+  EXPECT_NE(r.advice[0].find("expandable_segments:True"), std::string::npos) << joined(r.advice);
+  EXPECT_TRUE(says(r.advice, "max_split_size_mb"));
+  EXPECT_TRUE(says(r.advice, "PYTORCH_NO_CUDA_MEMORY_CACHING=1 with cuheap run --pool on"));
+  EXPECT_FALSE(says(r.advice, "run with the pool"));
+}
+
+TEST(Oom, WhatIsSwitchedOnAlreadyIsNotAdvised) {
+  TraceBuilder b = card(4 * kGiB);
+  b.allocate(Floor::Physical, Family::PoolGranule, 0x77, kGiB);
+  refuse(b, Floor::Framework, 3 * kGiB);
+  Trace trace = b.build();
+  trace.processes[0].meta["env.PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True";
+  const std::vector<OomReport> reports = ooms(trace);
+  ASSERT_EQ(reports.size(), 1u);
+  ASSERT_EQ(reports[0].oom_class, "fragmentation");
+  EXPECT_FALSE(says(reports[0].advice, "expandable_segments"));
+  EXPECT_FALSE(says(reports[0].advice, "--pool on")) << joined(reports[0].advice);
 }
 
 TEST(Oom, LargerThanTheDevice) {
@@ -125,6 +216,47 @@ TEST(Oom, WithoutTheDevicesSizeNothingIsGuessed) {
   b.cuda_malloc(0x1000, 100);
   refuse(b, Floor::Allocation, 3 * kGiB);
   EXPECT_EQ(only(b).oom_class, "unknown");
+}
+
+TEST(Oom, OneRefusalThroughAllFloorsIsOneReport) {
+  TraceBuilder b = card(4 * kGiB);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    b.event(EventKind::OutOfMemory, Floor::Physical, Family::PoolGranule, 0, 3 * kGiB);
+    refuse(b, Floor::Allocation, 3 * kGiB);
+  }
+  EXPECT_EQ(ooms(b.build()).size(), 2u);  // two attempts, of which nobody gave up
+  refuse(b, Floor::Framework, 3 * kGiB);
+  EXPECT_EQ(only(b).floor, Floor::Framework);
+}
+
+TEST(Oom, TheFatalOneIsTheLastThatWasNotRecovered) {
+  TraceBuilder b;
+  b.device(10 * kGiB);
+  refuse(b, Floor::Allocation, 3 * kGiB).thread = 2;
+  const std::uint64_t fatal = b.build().event_count;
+  refuse(b, Floor::Allocation, 2 * kGiB);
+  b.cuda_malloc(0x1000, 2 * kGiB);
+  const std::vector<OomReport> reports = ooms(b.build());
+  ASSERT_EQ(reports.size(), 2u);
+  EXPECT_EQ(fatal_of(reports), &reports[0]);
+  ASSERT_TRUE(moment_of_oom(b.build()));
+  EXPECT_EQ(moment_of_oom(b.build())->events, fatal);
+  EXPECT_FALSE(moment_of_oom(TraceBuilder().build()));
+}
+
+TEST(Oom, TheLastRefusalIsAmongThoseListed) {
+  TraceBuilder b;
+  b.device(kGiB);
+  for (std::uint64_t i = 0; i < 50; ++i) refuse(b, Floor::Framework, 2 * kGiB + i);
+  OomOptions options;
+  options.max_reports = 7;
+  const std::vector<OomReport> reports = ooms(b.build(), nullptr, options);
+  ASSERT_EQ(reports.size(), 7u);
+  EXPECT_EQ(reports.front().request, 2 * kGiB);
+  EXPECT_EQ(reports.back().request, 2 * kGiB + 49);
+  std::uint64_t left_out = 0;
+  for (const OomReport& r : reports) left_out += r.left_out;
+  EXPECT_EQ(left_out, 43u);
 }
 
 TEST(Oom, ReportsAreBounded) {
