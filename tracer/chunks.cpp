@@ -273,7 +273,9 @@ void ChunkFile::sweep(std::size_t releases) {
     for (std::size_t i = 0; i < kChunksPerExtent; ++i) {
       ChunkHeader* const chunk = chunk_at(extent.base, i);
       const ChunkState state = state_of(chunk);
-      if (state == ChunkState::Open && thread_is_gone(pid, chunk->thread)) {
+      // The chunk of definitions carries the id of whoever opened it, but the process writes it on: it never goes with a thread.
+      const bool is_shared = (chunk->flags & kChunkHoldsDefinitions) != 0;
+      if (state == ChunkState::Open && !is_shared && thread_is_gone(pid, chunk->thread)) {
         std::atomic_ref<ChunkState>(chunk->state).store(ChunkState::Closed, std::memory_order_release);
         if (releases != 0) {
           release_tail(extent.base + i * kChunkBytes, extent.offset + i * kChunkBytes);

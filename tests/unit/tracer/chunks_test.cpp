@@ -188,6 +188,27 @@ TEST(ChunkFile, ClosesAndUnmapsChunksOfDeadThreads) {
   for (const ChunkHeader& chunk : trace.chunks) EXPECT_EQ(chunk.state, ChunkState::Closed);
 }
 
+TEST(ChunkFile, KeepsTheChunkOfDefinitionsWhoseThreadEnded) {
+  TemporaryFolder folder;
+  OpenFile opened(folder.path());
+  TraceWriter definitions;
+  std::thread([&] {
+    definitions.open(opened.file->pop(), static_cast<std::uint32_t>(gettid()), 1, kChunkHoldsDefinitions);
+  }).join();
+  for (std::size_t i = 1; i < kChunksPerExtent; ++i)
+    std::thread([&] {
+      TraceWriter writer;
+      writer.open(opened.file->pop(), static_cast<std::uint32_t>(gettid()), 1, kChunkHoldsEvents);
+    }).join();
+
+  opened.file->sweep();
+  definitions.append_definition(SiteNode{7, 0, FrameKind::Native, 0, 1});
+
+  EXPECT_EQ(opened.file->mapped_extents(), 1u);
+  const test::ReadTrace trace = test::read_trace(opened.file->path());
+  EXPECT_EQ(trace.chunks.front().state, ChunkState::Open);
+}
+
 TEST(ChunkFile, LeavesChunksOfLivingThreadsAlone) {
   TemporaryFolder folder;
   OpenFile opened(folder.path());
