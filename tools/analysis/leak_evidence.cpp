@@ -133,13 +133,9 @@ class Pass : public LiveSetObserver {
   }
   std::uint64_t now(std::uint16_t process) const { return ticks_[process]; }
 
-  /// Frees at the very end, after the last birth, are the program tidying up: the run was over before.
-  bool tear_down(std::uint16_t process, std::uint64_t event) const {
-    const ProcessScan& s = scans_[process];
-    const std::size_t f = index_of(set_.floor);
-    if (event <= s.last_birth_event[f]) return false;
-    return (s.last_ns - s.last_birth_ns[f]) * 20 <= s.last_ns - s.first_ns;
-  }
+  /// The program is tidying up: the run was over before.
+  bool tear_down(std::uint16_t process, std::uint64_t event) const { return event >= set_.processes[process].tear_down_event; }
+  bool after_last_birth(std::uint16_t process) const { return event_ > scans_[process].last_birth_event[index_of(set_.floor)]; }
 
   const std::vector<ProcessScan>& scans_;
   LeakEvidenceSet& set_;
@@ -179,9 +175,40 @@ struct Lives {
   std::uint64_t longest = 0;
 };
 
+struct LateDeath {  // after the last birth of its process
+  std::uint64_t event, time_ns, age_ns, bytes, life;
+  Key key;
+};
+
+/// The event from which on the frees after the last birth are the program tidying up. What counts is how quickly they come,
+/// not how long the program waited before: an interpreter winds up for a while, a server idles. A queue that drains and a
+/// cache that expires take about as long as their blocks are old; in a tear-down most die within a fraction of that.
+std::uint64_t find_tear_down(const std::vector<LateDeath>& deaths, std::uint64_t run_ns) {
+  constexpr std::uint64_t kNone = ~std::uint64_t{0};
+  if (deaths.empty()) return kNone;
+  double all_bytes = 0, all_ages = 0;
+  for (const LateDeath& d : deaths) {
+    all_bytes += static_cast<double>(d.bytes);
+    all_ages += static_cast<double>(d.age_ns);
+  }
+  const double count = static_cast<double>(deaths.size());
+  const double burst_ns = std::max(all_ages / count / 5, static_cast<double>(run_ns) / 20);
+  double bytes = 0, best = 0.5;  // share of the blocks or of the bytes: most of either
+  std::uint64_t from = kNone;
+  for (std::size_t first = 0, end = 0; first < deaths.size(); ++first) {
+    for (; end < deaths.size() && static_cast<double>(deaths[end].time_ns - deaths[first].time_ns) <= burst_ns; ++end)
+      bytes += static_cast<double>(deaths[end].bytes);
+    const double share = std::max(static_cast<double>(end - first) / count, all_bytes > 0 ? bytes / all_bytes : 0);
+    if (share > best) { best = share; from = deaths[first].event; }
+    bytes -= static_cast<double>(deaths[first].bytes);
+  }
+  return from;
+}
+
 class Lifetimes : public Pass {
  public:
-  using Pass::Pass;
+  Lifetimes(const std::vector<ProcessScan>& scans, LeakEvidenceSet& set, const Selection& selection)
+      : Pass(scans, set, selection), late_(scans.size()) {}
   void born(Block& b, const Event& e) override {
     if (!judged(b)) return;
     tick(e, true);
@@ -189,10 +216,16 @@ class Lifetimes : public Pass {
     ++lives[key_of(b, class_of(b))].births;
   }
   void died(const Block& b, const Event& e, Death) override {
-    if (!judged(b) || tear_down(b.process, event_)) return;
+    if (!judged(b)) return;
     if (set_.processes[b.process].clock.kind == ClockKind::Time) tick(e, false);
-    Lives& l = lives[key_of(b, class_of(b))];
-    l.longest = std::max(l.longest, now(b.process) - std::min(now(b.process), b.tag));
+    const std::uint64_t life = now(b.process) - std::min(now(b.process), b.tag);
+    if (after_last_birth(b.process)) {
+      const std::uint64_t last_birth = scans_[b.process].last_birth_ns[index_of(set_.floor)];
+      const std::uint64_t age = last_birth - std::min(last_birth, b.time_ns);
+      late_[b.process].push_back({event_, e.time_ns, age, b.size, life, key_of(b, class_of(b))});
+      return;
+    }
+    completed(key_of(b, class_of(b)), life);
   }
   void after(const Event& e, const LiveSet&) override {
     if (e.kind != EventKind::Allocate) tick(e, false);
@@ -209,7 +242,28 @@ class Lifetimes : public Pass {
     }
     if (rare && e.kind != EventKind::PhaseEnd && name != 0 && name == run.cycle_name) run.cycle_ns.push_back(e.time_ns);
   }
+  void finish() {
+    for (std::size_t p = 0; p < late_.size(); ++p) {
+      ProcessRun& run = set_.processes[p];
+      const std::uint64_t last_birth = scans_[p].last_birth_ns[index_of(set_.floor)];
+      run.tear_down_event = find_tear_down(late_[p], last_birth - std::min(last_birth, scans_[p].first_ns));
+      // Where allocations are the clock, time after the last of them is not part of the run.
+      if (run.clock.kind == ClockKind::Allocations && last_birth > run.begin_ns) run.end_ns = last_birth;
+      for (const LateDeath& d : late_[p]) {
+        if (d.event < run.tear_down_event) completed(d.key, d.life);
+        run.freed_late_bytes += d.bytes;
+        ++run.freed_late_blocks;
+      }
+    }
+  }
   ByKey<Lives> lives;
+
+ private:
+  void completed(const Key& key, std::uint64_t life) {
+    Lives& l = lives[key];
+    l.longest = std::max(l.longest, life);
+  }
+  std::vector<std::vector<LateDeath>> late_;  // by process
 };
 
 // --- residue -----------------------------------------------------------------------------------------------------------
@@ -224,7 +278,6 @@ class Residue : public Pass {
   Residue(const std::vector<ProcessScan>& scans, LeakEvidenceSet& set, const Selection& selection, const ByKey<Lives>& lives)
       : Pass(scans, set, selection) {
     for (const auto& [key, l] : lives) assign(key, l);
-    held_window_.resize(1);
   }
 
   void born(Block& b, const Event& e) override {
@@ -240,9 +293,11 @@ class Residue : public Pass {
     b.tag = static_cast<std::uint64_t>(index) << 32;
     move_window(k, t);
     ++k.live_now;
+    k.bytes.add(static_cast<double>(b.size));
     const ProcessRun& run = set_.processes[b.process];
     if (t <= run.clock.warm_up_ticks || (b.flags & kEventInitial) != 0) return;
     if (k.births_after_warm_up++ == 0) k.first_birth = t;
+    else k.longest_gap = std::max(k.longest_gap, t - k.last_birth);
     k.last_birth = t;
     if (t + k.maturity > run.end_tick) { b.tag |= kYoung; return; }
     mature_birth(k, b, t, run);
@@ -259,6 +314,7 @@ class Residue : public Pass {
     count_site_death(b, t);
     move_window(k, t);
     --k.live_now;
+    k.bytes.add(-static_cast<double>(b.size));
     k.low_water[k.window_now] = std::min(k.low_water[k.window_now], static_cast<double>(k.live_now));
     ++k.deaths;
     const ProcessRun& run = set_.processes[b.process];
@@ -275,6 +331,17 @@ class Residue : public Pass {
     LeakEvidence& k = set_.keys[b.tag >> 32];
     ++k.live_now;
     --k.deaths;
+    k.bytes.add(static_cast<double>(b.size));
+    SiteSizes& s = site_of(b);
+    --s.deaths;
+    s.bytes.add(static_cast<double>(b.size));
+  }
+
+  void resized(const Block& b, std::uint64_t old_size, const Event&) override {
+    if (!judged(b)) return;
+    const double more = static_cast<double>(b.size) - static_cast<double>(old_size);
+    set_.keys[b.tag >> 32].bytes.add(more);
+    site_of(b).bytes.add(more);
   }
 
   void after(const Event& e, const LiveSet& live) override {
@@ -290,14 +357,14 @@ class Residue : public Pass {
       std::sort(k.survivors.begin(), k.survivors.end(), [](const Survivor& a, const Survivor& b) { return a.ordinal < b.ordinal; });
     }
     for (SiteSizes& s : set_.sites) {
-      advance(s.low_water, s.window_now, static_cast<std::uint32_t>(kWindows - 1), static_cast<double>(s.births - s.deaths));
+      advance(s.low_water, s.window_now, kLastWindow, static_cast<double>(s.births - s.deaths));
+      s.bytes.move(kLastWindow);
     }
-    for (std::size_t i = 0; i < set_.devices.size(); ++i) {
-      advance(set_.devices[i].held_low, held_window_[i], static_cast<std::uint32_t>(kWindows - 1), held_last_[i]);
-    }
+    for (DeviceRun& d : set_.devices) d.idle.move(kLastWindow);
   }
 
  private:
+  static constexpr std::uint32_t kLastWindow = kWindows - 1;
   static constexpr std::uint32_t kYoung = ~std::uint32_t{0};  // ordinal of a birth too young to judge; 0: warm-up
 
   static std::uint64_t last_quarter(const ProcessRun& run) { return run.end_tick - run.end_tick / 4; }
@@ -330,6 +397,7 @@ class Residue : public Pass {
 
   void move_window(LeakEvidence& k, std::uint64_t t) {
     const ProcessRun& run = set_.processes[k.process];
+    k.bytes.move(window_of(run, t));
     if (t <= run.clock.warm_up_ticks) { k.low_water[0] = static_cast<double>(k.live_now); return; }
     advance(k.low_water, k.window_now, window_of(run, t), static_cast<double>(k.live_now));
   }
@@ -391,13 +459,18 @@ class Residue : public Pass {
     SiteSizes& s = site_of(b);
     const std::uint32_t w = window_of(set_.processes[b.process], t);
     advance(s.low_water, s.window_now, w, static_cast<double>(s.births - s.deaths));
+    s.bytes.move(w);
+    s.bytes.add(static_cast<double>(b.size));
     ++s.births;
     ++s.window_births[w];
     s.window_bytes[w] += static_cast<double>(b.size);
   }
   void count_site_death(const Block& b, std::uint64_t t) {
     SiteSizes& s = site_of(b);
-    advance(s.low_water, s.window_now, window_of(set_.processes[b.process], t), static_cast<double>(s.births - s.deaths));
+    const std::uint32_t w = window_of(set_.processes[b.process], t);
+    advance(s.low_water, s.window_now, w, static_cast<double>(s.births - s.deaths));
+    s.bytes.move(w);
+    s.bytes.add(-static_cast<double>(b.size));
     ++s.deaths;
     s.low_water[s.window_now] = std::min(s.low_water[s.window_now], static_cast<double>(s.births - s.deaths));
   }
@@ -406,18 +479,16 @@ class Residue : public Pass {
     const std::vector<DeviceState>& rows = live.devices();
     if (set_.devices.size() < rows.size()) {
       set_.devices.resize(rows.size());
-      held_window_.resize(rows.size());
-      held_last_.resize(rows.size());
     }
     const std::uint32_t w = window_of(set_.processes[e.process], now(e.process));
     for (std::size_t i = 0; i < rows.size(); ++i) {
       DeviceRun& d = set_.devices[i];
       d.device = rows[i].device;
-      const double held = static_cast<double>(rows[i][set_.floor].held);
-      if (w > held_window_[i]) advance(d.held_low, held_window_[i], w, held_last_[i]);
-      d.held_low[held_window_[i]] = std::min(d.held_low[held_window_[i]], held);
-      if (held_window_[i] == 0 && now(e.process) <= set_.processes[e.process].clock.warm_up_ticks) d.held_low[0] = held;
-      held_last_[i] = held;
+      const FloorState& floor = rows[i][set_.floor];
+      const double idle = static_cast<double>(floor.held) - static_cast<double>(floor.live);
+      if (w > d.idle.window) d.idle.move(w);
+      d.idle.add(idle - d.idle.now);
+      if (d.idle.window == 0 && now(e.process) <= set_.processes[e.process].clock.warm_up_ticks) d.idle.low[0] = idle;
       d.held_physical = rows[i][Floor::Physical].held;
       d.driver_used = rows[i].memory_info_seen ? rows[i].driver_total - std::min(rows[i].driver_total, rows[i].driver_free) : 0;
       d.total = rows[i].driver_total;
@@ -427,8 +498,6 @@ class Residue : public Pass {
   ByKey<std::uint32_t> index_;   // real class -> key judged
   ByKey<std::uint32_t> shared_;
   ByKey<std::uint32_t> sites_;
-  std::vector<std::uint32_t> held_window_;
-  std::vector<double> held_last_;
 };
 
 }  // namespace
@@ -460,6 +529,7 @@ LeakEvidenceSet collect_leak_evidence(const Trace& trace, const Selection& selec
     LiveSet live;
     replay(trace, live, {&lifetimes});
   }
+  lifetimes.finish();
   for (ProcessRun& run : set.processes) {
     // A named warm-up counts as such only if most of the run lies behind it.
     if (run.clock.warm_up_ticks == 0 || run.clock.warm_up_ticks > run.end_tick / 2) run.clock.warm_up_ticks = run.end_tick / 10;

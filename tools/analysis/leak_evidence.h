@@ -4,6 +4,7 @@
 //   residue    of the births old enough, which survive; low-water marks; late deaths
 // Nothing is judged here (leak_verdict.h).
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -13,6 +14,19 @@
 namespace cuheap {
 
 constexpr std::size_t kWindows = 8;  // of equal clock, for low-water marks and sizes
+
+/// The least and the most of something in each window.
+struct Levels {
+  std::array<double, kWindows> low{}, high{};
+  double now = 0;
+  std::uint32_t window = 0;
+  void move(std::uint32_t to) { for (; window < to; ++window) low[window + 1] = high[window + 1] = now; }
+  void add(double delta) {
+    now += delta;
+    low[window] = std::min(low[window], now);
+    high[window] = std::max(high[window], now);
+  }
+};
 
 /// A birth that is old enough to judge and still alive when the run ends.
 struct Survivor {
@@ -38,6 +52,7 @@ struct LeakEvidence {
   std::uint64_t live_after_warm_up = 0;  // of those born after it
   std::uint64_t first_birth = 0;         // ticks, after the warm-up
   std::uint64_t last_birth = 0;
+  std::uint64_t longest_gap = 0;         // between two births
 
   std::uint64_t maturity = 0;            // ticks: younger births say nothing
   std::uint64_t mature_births = 0;
@@ -50,6 +65,7 @@ struct LeakEvidence {
   std::uint64_t late_deaths = 0;             // of those, died in the last quarter
   std::uint32_t oldest_late_death = ~std::uint32_t{0};  // its ordinal
   std::array<double, kWindows> low_water{};  // fewest blocks alive in each window
+  Levels bytes;                              // alive
   std::uint64_t deaths_on_marks = 0;         // right at a rare mark or phase border
 
   std::uint64_t live_now = 0;                // while collecting
@@ -67,12 +83,16 @@ struct SiteSizes {
   std::array<double, kWindows> window_bytes{};
   std::array<double, kWindows> low_water{};
   std::uint32_t window_now = 0;
+  Levels bytes;  // alive
 };
 
 struct ProcessRun {
   LeakClock clock;
   std::uint64_t end_tick = 0;
-  std::uint64_t begin_ns = 0, end_ns = 0;         // first and last event judged
+  std::uint64_t begin_ns = 0, end_ns = 0;         // of what the clock counts
+  std::uint64_t tear_down_event = ~std::uint64_t{0};  // the number of the event from which the program is tidying up
+  std::uint64_t freed_late_bytes = 0;             // only after the last birth
+  std::uint64_t freed_late_blocks = 0;
   std::vector<std::uint64_t> rare_marks;          // ticks of marks and phase borders that are not the clock
   NameId cycle_name = 0;                          // a mark or phase that came a handful of times, e.g. an engine restart
   std::vector<std::uint64_t> cycle_ns;            // when it began
@@ -81,7 +101,7 @@ struct ProcessRun {
 
 struct DeviceRun {
   std::int16_t device = 0;
-  std::array<double, kWindows> held_low{};        // low-water marks of the judged floor's held bytes
+  Levels idle;                                    // what the judged floor holds and is not live
   std::uint64_t held_physical = 0;                // when the run ends
   std::uint64_t driver_used = 0;                  // 0: unknown
   std::uint64_t total = 0;                        // 0: unknown

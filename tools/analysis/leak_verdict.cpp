@@ -16,6 +16,8 @@ constexpr std::size_t kPersistentGroups = 7;
 constexpr std::uint64_t kEnoughSurvivors = 10;
 constexpr std::uint64_t kEnoughForGrowth = 60;
 constexpr double kLeastSpan = 0.30;               // of the run
+constexpr double kLeastIdle = 0.10;               // of the run, where births were regular before
+constexpr std::size_t kFlatWindows = 5;           // the last ones: five eighths of the run
 constexpr double kSignificant = 0.05;
 constexpr double kGrowthSignificant = 0.01;
 constexpr std::size_t kEnoughMarks = 3;
@@ -27,6 +29,16 @@ std::string seconds_text(double s) {
   else if (s < 7200) std::snprintf(text, sizeof text, "%.0f min", s / 60);
   else std::snprintf(text, sizeof text, "%.1f h", s / 3600);
   return text;
+}
+
+/// A cache that is full: what is alive stays within a twentieth and does not rise, while all of it was replaced.
+bool is_flat(const Levels& bytes, std::uint64_t deaths, std::uint64_t live_count) {
+  if (deaths < live_count) return false;
+  constexpr std::size_t kFrom = kWindows - kFlatWindows;
+  const double most = *std::max_element(bytes.high.begin() + kFrom, bytes.high.end());
+  const double least = *std::min_element(bytes.low.begin() + kFrom, bytes.low.end());
+  return most > 0 && most - least <= 0.05 * most && bytes.low[kWindows - 1] - bytes.low[kFrom] <= 0.01 * most &&
+         bytes.high[kWindows - 1] - bytes.high[kFrom] <= 0.01 * most;
 }
 
 class Judge {
@@ -97,7 +109,13 @@ class Judge {
   bool births_stopped() const {
     const double gap = static_cast<double>(e_.last_birth - e_.first_birth) /
                        static_cast<double>(std::max<std::uint64_t>(e_.births_after_warm_up, 2) - 1);
-    return idle() > kLeastSpan * run_ && idle() > 3 * gap;
+    if (idle() > kLeastSpan * run_ && idle() > 3 * gap) return true;
+    // Of births that came regularly a shorter silence says as much; two births in one step are no gap.
+    return e_.births_after_warm_up >= kEnoughSurvivors && idle() > kLeastIdle * run_ && idle() > 5 * gap &&
+           idle() > 2 * static_cast<double>(e_.longest_gap);
+  }
+  bool flat() const {
+    return is_flat(e_.bytes, e_.deaths, e_.live_count) || is_flat(c_.sizes.bytes, c_.sizes.deaths, c_.sizes.live_count);
   }
 
   // Steps 1 to 3 and 7: what needs no groups.
@@ -134,9 +152,13 @@ class Judge {
     const double begin = static_cast<double>(c_.run.clock.warm_up_ticks);
     const double window = run_ - static_cast<double>(e_.maturity) - begin;
     if (window < kLeastSpan * run_) {
+      if (flat()) return is(Verdict::Plateau, "full: as much dies as is born, and what is alive has not grown for most of the run");
+      const std::string lived = "blocks of this site lived up to " + seconds_text(v_.longest_life_seconds);
       // T - 3 L - 0.1 T >= 0.3 T
-      return undecided(5 * static_cast<double>(e_.longest_life) - run_,
-                       "blocks of this site lived up to " + seconds_text(v_.longest_life_seconds) + ", too long for this run");
+      const double more = 5 * static_cast<double>(e_.longest_life) - run_;
+      if (static_cast<double>(e_.longest_life) * 3 <= run_) return undecided(more, lived + ", too long for this run");
+      return undecided(more, lived + ", over a third of this run; where lives grow with the run, as in a cache that is hit, "
+                                     "a longer run will not decide");
     }
     if (v_.survivors <= 2 && queue_grows())
       return is(Verdict::Backlog, "all of it dies, but ever more is alive at a time: a queue or the load grows");
@@ -218,6 +240,7 @@ class Judge {
   }
 
   bool guarded() {
+    if (flat()) return is(Verdict::Plateau, "full: as much dies as is born, and what is alive has not grown for most of the run");
     if (late_deaths_among_oldest()) return undecided(run_ * 0.5, "old survivors were still being freed in the last quarter");
     if (!low_water_rises()) {
       const bool flat = e_.low_water[kWindows - 1] <= e_.low_water[0];
@@ -295,9 +318,10 @@ bool is_ratchet(const SiteSizes& s, const DeviceRun& device) {
   const bool mostly_freed = s.deaths * 10 >= s.births * 9;
   const std::span<const double> after_first = std::span(s.low_water).subspan(1);
   const bool live_flat = kendall(after_first).rising >= 0.05 || s.low_water[kWindows - 1] <= s.low_water[1] + 2;
-  const bool held_grows = kendall(device.held_low).rising < 0.05 &&
-                          device.held_low[kWindows - 1] > device.held_low[0] + mean[kWindows - 1] - mean[0];
-  return sizes_rise && mostly_freed && live_flat && held_grows;
+  // Held grows with live, too; what a ratchet leaves behind is held and not live.
+  const bool idle_grows = kendall(device.idle.low).rising < 0.05 &&
+                          device.idle.low[kWindows - 1] > device.idle.low[0] + mean[kWindows - 1] - mean[0];
+  return sizes_rise && mostly_freed && live_flat && idle_grows;
 }
 
 }  // namespace cuheap

@@ -9,6 +9,7 @@ namespace cuheap {
 
 struct JudgeContext {
   const ProcessRun& run;
+  const SiteSizes& sizes;           // of the site, all its classes
   std::string clock_name;           // "step", "allocations" or "seconds"
   std::string cycle_name;           // of ProcessRun::cycle_name
   std::uint64_t bootstrap_samples;
@@ -16,7 +17,7 @@ struct JudgeContext {
 
 LeakVerdict judge(const LeakEvidence& evidence, const JudgeContext& context);
 
-/// Sizes rise, live stays flat, what the floor holds grows.
+/// Sizes rise, live stays flat, what the floor holds idle grows.
 bool is_ratchet(const SiteSizes& sizes, const DeviceRun& device);
 
 }  // namespace cuheap

@@ -50,6 +50,8 @@ void add_groups(std::vector<std::uint64_t>& to, const std::vector<std::uint64_t>
   for (std::size_t i = 0; i < to.size() && i < from.size(); ++i) to[i] += from[i];
 }
 
+using SiteKey = std::tuple<SiteId, std::uint16_t, std::int16_t>;
+
 /// The size classes of one site that came to the same verdict are one line.
 void merge(LeakVerdict& to, const LeakVerdict& from) {
   to.size_low = std::min(to.size_low, from.size_low);
@@ -108,12 +110,12 @@ void add_ratchets(const LeakEvidenceSet& evidence, std::vector<LeakVerdict>& ver
     v.windows = kWindows;
     v.window = "an eighth of the run";
     const ProcessRun& run = evidence.processes[s.process];
-    const double grown = device->held_low[kWindows - 1] - device->held_low[0];
+    const double grown = device->idle.low[kWindows - 1] - device->idle.low[0];
     const double seconds = run.seconds_per_tick() * static_cast<double>(run.end_tick - run.clock.warm_up_ticks) * (kWindows - 1) / kWindows;
     v.bytes_per_window = grown / (kWindows - 1);
     v.bytes_per_second = seconds > 0 ? grown / seconds : 0;
-    v.ci95 = {0, v.bytes_per_second};  // what the floor grew by: an upper bound for one site
-    v.reason = "requests grow a little each time, so what was freed does not fit the next; live stays flat, held grows";
+    v.ci95 = {0, v.bytes_per_second};  // what the floor's idle memory grew by: an upper bound for one site
+    v.reason = "requests grow a little each time, so what was freed does not fit the next; live stays flat, idle memory grows";
     verdicts.push_back(std::move(v));
   }
 }
@@ -184,13 +186,21 @@ LeakReport leaks(const Trace& trace, const LeakOptions& options) {
   const LeakEvidenceSet evidence = collect_leak_evidence(trace, options.selection);
   LeakReport report;
   report.floor = evidence.floor;
-  for (const ProcessRun& run : evidence.processes) report.clocks.push_back(run.clock);
+  for (const ProcessRun& run : evidence.processes) {
+    report.clocks.push_back(run.clock);
+    report.freed_late_bytes += run.freed_late_bytes;
+    report.freed_late_blocks += run.freed_late_blocks;
+  }
   report.sites_judged = evidence.sites.size();
+  std::map<SiteKey, const SiteSizes*> sizes;
+  for (const SiteSizes& s : evidence.sites) sizes[{s.site, s.process, s.device}] = &s;
   std::vector<LeakVerdict> verdicts;
   for (const LeakEvidence& key : evidence.keys) {
+    const auto of_site = sizes.find({key.site, key.process, key.device});
+    if (of_site == sizes.end()) continue;  // nothing was born here
     const ProcessRun& run = evidence.processes[key.process];
     const std::string cycle = run.cycle_name < trace.names.size() ? trace.names[run.cycle_name] : "";
-    verdicts.push_back(judge(key, {run, clock_name(trace, run.clock), cycle, options.bootstrap_samples}));
+    verdicts.push_back(judge(key, {run, *of_site->second, clock_name(trace, run.clock), cycle, options.bootstrap_samples}));
   }
   correct_for_many_sites(verdicts);
   verdicts = merged(std::move(verdicts));

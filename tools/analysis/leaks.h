@@ -63,6 +63,8 @@ struct LeakReport {
   std::vector<LeakClock> clocks;              // a clock a process
   std::vector<LeakVerdict> verdicts;          // worst first; sites judged None are left out
   std::uint64_t sites_judged = 0;
+  std::uint64_t freed_late_bytes = 0;         // only after the last allocation, most often because the program ended
+  std::uint64_t freed_late_blocks = 0;
 };
 
 struct LeakOptions {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
+#include <deque>
 #include <map>
 
 #include "tests/unit/analysis/leak_scenarios.h"
@@ -208,16 +210,146 @@ TEST(Leaks, ContextEndAtTheEndDoesNotHideALeak) {
   EXPECT_EQ(report.floor, Floor::Allocation);
 }
 
-TEST(Leaks, FreesInALongIdleEndCount) {
-  TraceBuilder b = stepping(1000, 5, false);
+std::vector<Block> alive_of(const Trace& trace) {
   LiveSet set;
-  const Trace so_far = b.build();
-  replay(so_far, set, {});
-  std::vector<std::uint64_t> alive;
-  set.for_each_block([&](const Block& block) { alive.push_back(block.address); });
-  b.at(b.now() * 2);  // the load stops; the cache expires
-  for (const std::uint64_t a : alive) b.tensor_free(a);
+  replay(trace, set, {});
+  std::vector<Block> alive;
+  set.for_each_block([&](const Block& block) { alive.push_back(block); });
+  std::sort(alive.begin(), alive.end(), [](const Block& a, const Block& b) { return a.serial < b.serial; });
+  return alive;
+}
+
+TEST(Leaks, TidyingUpAfterAnIdleEndDoesNotHideALeak) {
+  for (const double idle : {0.06, 0.3, 5.0}) {  // an interpreter winds up, a server waits: of the run
+    TraceBuilder b = stepping(1000, 5, false);
+    const std::vector<Block> alive = alive_of(b.build());
+    b.at(static_cast<std::uint64_t>(static_cast<double>(b.now()) * (1 + idle)));
+    for (const Block& block : alive) b.tensor_free(block.address);
+    const LeakReport report = leaks(b.build());
+    ASSERT_FALSE(report.verdicts.empty()) << idle;
+    EXPECT_EQ(report.verdicts[0].verdict, Verdict::Leak) << idle;
+    EXPECT_GE(report.verdicts[0].live_count, 185u);
+    // The last step's tensors went in the ordinary way, but after the last allocation all the same.
+    EXPECT_EQ(report.freed_late_blocks, 200u + 21);
+    EXPECT_EQ(report.freed_late_bytes, 201u * 65536 + 20 * 8192);
+  }
+}
+
+TEST(Leaks, WindingUpInSeveralStepsDoesNotHideALeak) {
+  // As PyTorch: the last request's tensors go at once, the modules are cleared a third of the run later, stragglers follow.
+  TraceBuilder b = stepping(1000, 5, false);
+  const SiteId work = b.site({"main", "work"});
+  for (std::uint64_t i = 1; i <= 3; ++i) b.tensor(i << 40, 1 << 20, work);
+  const std::vector<Block> alive = alive_of(b.build());
+  for (std::uint64_t i = 1; i <= 3; ++i) b.tensor_free(i << 40);
+  b.at(b.now() * 4 / 3);
+  for (std::size_t i = 0; i + 8 < alive.size(); ++i) b.tensor_free(alive[i].address);
+  b.at(b.now() * 5 / 4);
+  for (std::size_t i = alive.size() - 8; i + 3 < alive.size(); ++i) b.tensor_free(alive[i].address);
+  const LeakReport report = leaks(b.build());
+  ASSERT_FALSE(report.verdicts.empty());
+  EXPECT_EQ(report.verdicts[0].verdict, Verdict::Leak) << report.verdicts[0].reason;
+}
+
+TEST(Leaks, WhatExpiresInALongIdleEndIsNoLeak) {
+  // The load stops; every entry of the cache still lives its time out, as long as the whole run.
+  TraceBuilder b = stepping(1000, 5, false);
+  const std::uint64_t run = b.now();
+  for (const Block& block : alive_of(b.build())) {
+    b.at(block.time_ns - TraceBuilder::kStart + run);
+    b.tensor_free(block.address);
+  }
   for (const LeakVerdict& v : leaks(b.build()).verdicts) EXPECT_NE(v.verdict, Verdict::Leak) << v.reason;
+}
+
+TEST(Leaks, QueueThatDrainsAtTheEndIsNoLeak) {
+  TraceBuilder b;
+  const SiteId site = b.site({"main", "enqueue"});
+  std::uint64_t served = 0;
+  for (std::uint64_t i = 1; i <= 4000; ++i) {  // one in five is late
+    b.tensor(i << 24, 4096, site);
+    if (i % 5 != 0) b.tensor_free(++served << 24);
+  }
+  while (served < 4000) { b.at(b.now() + 1000); b.tensor_free(++served << 24); }
+  for (const LeakVerdict& v : leaks(b.build()).verdicts) EXPECT_NE(v.verdict, Verdict::Leak) << v.reason;
+}
+
+TEST(Leaks, FullCacheIsAPlateauHoweverLongItsEntriesLive) {
+  // Eight tenths of the run's misses fit; entries that are hit again and again live for the whole run.
+  TraceBuilder b;
+  const SiteId fill = b.site({"main", "lookup", "fill"}), work = b.site({"main", "work"});
+  std::deque<std::uint64_t> cache;
+  Random random(7);
+  std::uint64_t next = 0x10000000, last_birth = 0;
+  for (int i = 0; i < 12000; ++i) {
+    b.tensor(next += 1 << 20, 512 + random() % 4096, work);
+    b.tensor_free(next);
+    if (i % 4 != 0) continue;
+    b.tensor(last_birth = next += 1 << 22, 1500000, fill);
+    cache.push_back(last_birth);
+    if (cache.size() <= 600) continue;
+    // Usually the oldest goes, but an entry that was hit is put back.
+    if (random() % 4 != 0) { cache.push_back(cache.front()); cache.pop_front(); }
+    b.tensor_free(cache.front());
+    cache.pop_front();
+  }
+  const LeakReport report = leaks(b.build());
+  ASSERT_EQ(report.verdicts.size(), 1u);
+  EXPECT_EQ(report.verdicts[0].site, fill);
+  EXPECT_EQ(report.verdicts[0].verdict, Verdict::Plateau) << report.verdicts[0].reason;
+}
+
+TEST(Leaks, SlowGrowthOfALongLivedCacheIsNoPlateau) {
+  // As above, but one entry in fifty is never evicted.
+  TraceBuilder b;
+  const SiteId fill = b.site({"main", "lookup", "fill"});
+  std::deque<std::uint64_t> cache;
+  std::uint64_t next = 0x10000000;
+  for (int i = 0; i < 6000; ++i) {
+    b.tensor(next += 1 << 22, 1500000, fill);
+    if (i % 50 != 0) cache.push_back(next);
+    if (cache.size() > 1500) { b.tensor_free(cache.front()); cache.pop_front(); }
+  }
+  for (const LeakVerdict& v : leaks(b.build()).verdicts) EXPECT_NE(v.verdict, Verdict::Plateau) << v.reason;
+}
+
+TEST(Leaks, LivesOfMostOfTheRunPromiseNothing) {
+  Random random(3);
+  const LeakReport report = leaks(test::trace_of(test::ttl_near_run(random)));
+  ASSERT_FALSE(report.verdicts.empty());
+  EXPECT_NE(report.verdicts[0].reason.find("a longer run will not decide"), std::string::npos) << report.verdicts[0].reason;
+}
+
+TEST(Leaks, PagesThatStoppedComingAreAPlateau) {
+  // Pages come every 50 requests until there are 40, four fifths through the run; all go at the end.
+  TraceBuilder b;
+  const SiteId page = b.site({"main", "kv_page"}), work = b.site({"main", "workspace"});
+  std::vector<std::uint64_t> pages;
+  std::uint64_t next = 0x10000000;
+  for (int i = 0; i < 2400; ++i) {
+    b.tensor(next += 1 << 24, 4096, work);
+    if (i % 50 == 0 && pages.size() < 40) b.tensor(pages.emplace_back(next + (1 << 20)), 40 << 10, page);
+    b.tensor_free(next);
+  }
+  for (const std::uint64_t a : pages) b.tensor_free(a);
+  const LeakReport report = leaks(b.build());
+  ASSERT_EQ(report.verdicts.size(), 1u);
+  EXPECT_EQ(report.verdicts[0].site, page);
+  EXPECT_EQ(report.verdicts[0].verdict, Verdict::Plateau) << report.verdicts[0].reason;
+}
+
+TEST(Leaks, PagesThatStillComeAreNoPlateau) {
+  TraceBuilder b;
+  const SiteId page = b.site({"main", "kv_page"}), work = b.site({"main", "workspace"});
+  std::uint64_t next = 0x10000000;
+  for (int i = 0; i < 2400; ++i) {
+    b.tensor(next += 1 << 24, 4096, work);
+    if (i % 50 == 0) b.tensor(next + (1 << 20), 40 << 10, page);
+    b.tensor_free(next);
+  }
+  const LeakReport report = leaks(b.build());
+  ASSERT_EQ(report.verdicts.size(), 1u);
+  EXPECT_EQ(report.verdicts[0].verdict, Verdict::Accumulates);
 }
 
 TEST(Leaks, PinnedHostMemoryIsJudgedIfChosen) {
@@ -325,6 +457,20 @@ TEST(Leaks, RatchetIsToldApart) {
   EXPECT_EQ(report.verdicts[0].verdict, Verdict::Ratchet) << verdict_name(report.verdicts[0].verdict);
   EXPECT_EQ(report.verdicts[0].site, site);
   EXPECT_GT(report.verdicts[0].bytes_per_second, 0);
+}
+
+TEST(Leaks, GrowingRequestsWithNothingHeldIdleAreNoRatchet) {
+  // cudaMalloc and cudaFree with no cache between: what grows beside the workspace is live, so nothing can be left behind.
+  TraceBuilder b;
+  const SiteId site = b.site({"main", "workspace"}), page = b.site({"main", "kv_page"});
+  std::uint64_t next = 0x10000000;
+  for (int i = 0; i < 2400; ++i) {
+    const std::uint64_t workspace = next += 1 << 30;
+    b.cuda_malloc(workspace, (10 + static_cast<std::uint64_t>(i) / 20) * 1000000, site);
+    if (i % 30 == 0) b.cuda_malloc(next += 1 << 30, 40 << 20, page);
+    b.cuda_free(workspace);
+  }
+  for (const LeakVerdict& v : leaks(b.build()).verdicts) EXPECT_NE(v.verdict, Verdict::Ratchet) << v.reason;
 }
 
 TEST(Leaks, FlatReserveIsNoRatchet) {
