@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "tools/analysis/python_frames.h"
 #include "tools/analysis/short_name.h"
 #include "tools/commands/answers.h"
 #include "tools/commands/arguments.h"
@@ -119,6 +120,7 @@ void print_summary(const Trace& trace, const Summary& summary, std::size_t sites
     fmt::print(out, "  {:>11}{:>11}{:>12}  {}\n", size_text(site.peak_bytes), size_text(site.end_bytes),
                count_text(site.peak_count), printable(names[i]));
   }
+  if (const char* const note = missing_python_frames(trace)) fmt::print(out, "\n{}\n", note);
   if (summary.unmatched_frees != 0)
     fmt::print(out, "\n{} frees of blocks that no event had allocated\n", count_text(summary.unmatched_frees));
 }
