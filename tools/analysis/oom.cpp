@@ -96,7 +96,7 @@ Lines cache_advice(const Facts& f) {
 /// No framework seen: only cuheap's pool can hold anything idle.
 Lines pool_advice(const Facts& f) {
   if (!f.pool_on) return {"run with the pool (cuheap run --pool on): it moves physical memory under the holes"};
-  return {"the pool could not join these holes (captured graphs, IPC and imported memory pin them): see cuheap frag --at oom"};
+  return {"the pool could not join these holes (captured graphs, IPC and imported memory may pin them): see cuheap frag --at oom"};
 }
 
 Lines idle_advice(const Facts& f) { return f.framework_seen ? cache_advice(f) : pool_advice(f); }
@@ -201,7 +201,7 @@ const std::vector<Rule>& rules() {
          lines.front() = "free and idle memory together would do: " + lines.front();
          return lines;
        },
-       {"emptying the cache: the framework has done that before it failed"}},
+       {"emptying the cache: what could be given back was, before it failed"}},
       {"too_big",
        [](const Facts& f) { return f.total != 0 && f.free < f.request; },
        {asked, live_text, top_text, free_text},

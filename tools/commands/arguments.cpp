@@ -17,7 +17,8 @@ void TraceArguments::add_json(CLI::App& app) {
   app.add_flag("--json", json, "print JSON (docs/json.md)");
 }
 void TraceArguments::add_at(CLI::App& app) {
-  app.add_option("--at", at, "moment: peak, end, or time since the start (1.5s, 300ms, 2m)")->capture_default_str();
+  app.add_option("--at", at, "moment: peak, end, oom (the last one), or time since the start (1.5s, 300ms, 2m)")
+      ->capture_default_str();
 }
 void TraceArguments::add_window(CLI::App& app) {
   app.add_option("--from", from, "begin of a window: time since the start");

@@ -20,13 +20,17 @@ constexpr std::size_t kShown = 10;
 Json floor_json(const Trace& trace, const FloorFragmentation& f) {
   Json holes = Json::array(), pinning = Json::array();
   for (const auto& [size, count] : f.holes) holes.push_back({size, count});
-  for (const PinningSite& site : f.pinning_sites) {
+  std::vector<SiteId> sites;
+  for (const PinningSite& site : f.pinning_sites) sites.push_back(site.site);
+  const std::vector<std::string> names = short_names(trace, sites);
+  for (std::size_t i = 0; i < sites.size(); ++i) {
+    const PinningSite& site = f.pinning_sites[i];
     pinning.push_back({{"site", site_json(trace, site.site)},
                        {"live_bytes", site.live_bytes},
                        {"pinned_idle_bytes", site.pinned_idle_bytes},
                        {"sole_idle_bytes", site.sole_idle_bytes},
                        {"segments", site.segments},
-                       {"name", printable(short_name(trace, site.site))}});
+                       {"name", printable(names[i])}});
   }
   return {{"live", f.live},
           {"held", f.held},

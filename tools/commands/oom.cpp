@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "tools/analysis/short_name.h"
@@ -24,13 +25,23 @@ Json lines_json(const std::vector<std::string>& lines) {
   return json;
 }
 
+/// The largest holders by name, those of one name told apart.
+std::vector<std::string> holder_names(const Trace& trace, const OomReport& oom, std::size_t most) {
+  std::vector<SiteId> sites;
+  for (std::size_t i = 0; i < std::min(most, oom.top_sites.sites.size()); ++i)
+    sites.push_back(oom.top_sites.sites[i].site);
+  return short_names(trace, sites);
+}
+
 Json oom_json(const Trace& trace, const OomReport& oom) {
   Json sites = Json::array(), floors = Json::object();
-  for (const SiteBytes& site : oom.top_sites.sites) {
+  const std::vector<std::string> names = holder_names(trace, oom, oom.top_sites.sites.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const SiteBytes& site = oom.top_sites.sites[i];
     sites.push_back({{"site", site_json(trace, site.site)},
                      {"bytes", site.bytes},
                      {"count", site.count},
-                     {"name", printable(short_name(trace, site.site))}});
+                     {"name", printable(names[i])}});
   }
   for (const Floor floor : kFloorsTopDown) {
     if (oom.state[floor].seen)
@@ -43,7 +54,11 @@ Json oom_json(const Trace& trace, const OomReport& oom) {
           {"request", oom.request},
           {"site", site_json(trace, oom.site)},
           {"class", oom.oom_class},
+          {"recovered", oom.recovered},
+          {"left_out", oom.left_out},
           {"device_total", oom.device_total},
+          {"device_free", oom.device_total == 0 ? Json(nullptr) : Json(oom.device_free)},
+          {"free_is_exact", oom.free_is_exact},
           {"floors", std::move(floors)},
           {"evidence", lines_json(oom.evidence)},
           {"advice", lines_json(oom.advice)},
@@ -62,11 +77,53 @@ void print_oom(const Trace& trace, const OomReport& oom) {
   print_lines("evidence", oom.evidence);
   print_lines("advice", oom.advice);
   print_lines("will not help", oom.will_not_help);
-  for (std::size_t i = 0; i < std::min(kSitesShown, oom.top_sites.sites.size()); ++i) {
-    const SiteBytes& site = oom.top_sites.sites[i];
-    fmt::print("  {:<15} {:>11}  {}\n", i == 0 ? "held by" : "", size_text(site.bytes),
-               printable(short_name(trace, site.site)));
+  const std::vector<std::string> names = holder_names(trace, oom, kSitesShown);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    fmt::print("  {:<15} {:>11}  {}\n", i == 0 ? "held by" : "", size_text(oom.top_sites.sites[i].bytes),
+               printable(names[i]));
   }
+}
+
+/// What is alike, in one line: how often, how much was asked for, when.
+struct Fold {
+  std::string what;  // "recovered", or the class and who asked
+  std::size_t count = 0;
+  std::uint64_t least = 0, most = 0, first_ns = 0, last_ns = 0;
+};
+
+void print_others(const Trace& trace, const std::vector<OomReport>& reports, const OomReport& fatal) {
+  std::vector<Fold> folds;
+  std::uint64_t left_out = 0;
+  for (const OomReport& oom : reports) {
+    left_out += oom.left_out;
+    if (&oom == &fatal) continue;
+    const std::string what =
+        oom.recovered ? "recovered" : fmt::format("{}, asked by {}", oom.oom_class, short_name(trace, oom.site));
+    auto fold = std::find_if(folds.begin(), folds.end(), [&](const Fold& f) { return f.what == what; });
+    if (fold == folds.end())
+      fold = folds.insert(fold, Fold{what, 0, oom.request, oom.request, oom.at.time_ns, oom.at.time_ns});
+    ++fold->count;
+    fold->least = std::min(fold->least, oom.request);
+    fold->most = std::max(fold->most, oom.request);
+    fold->last_ns = oom.at.time_ns;
+  }
+  if (!folds.empty() || left_out != 0) fmt::print("\nbeside it\n");
+  for (const Fold& fold : folds) {
+    const std::string least = size_text(fold.least), most = size_text(fold.most);
+    fmt::print("  {} {}: {}, from {} to {}\n", count_text(fold.count), printable(fold.what),
+               least == most ? most : least + " to " + most, when_text(trace, fold.first_ns),
+               when_text(trace, fold.last_ns));
+  }
+  if (left_out != 0) fmt::print("  {} more between the first and the last ones\n", count_text(left_out));
+}
+
+/// The answer first: the refusal that nothing made good; what recovered or came before it in a few lines.
+void print_ooms(const Trace& trace, const std::vector<OomReport>& reports) {
+  const OomReport* const fatal = fatal_of(reports);
+  if (fatal == nullptr) return fmt::print("\nnothing ran out of memory\n");
+  print_oom(trace, *fatal);
+  fmt::print("  {:<15} cuheap frag {} --at oom\n", "see also", printable(trace.path));
+  print_others(trace, reports, *fatal);
 }
 
 }  // namespace
@@ -90,8 +147,7 @@ Action define_oom(CLI::App& app) {
     } else {
       print_losses(trace);
       print_processes(trace);
-      if (reports.empty()) fmt::print("\nnothing ran out of memory\n");
-      for (const OomReport& oom : reports) print_oom(trace, oom);
+      print_ooms(trace, reports);
     }
     return 0;
   };

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "tools/analysis/oom.h"
+#include "tools/commands/output.h"
 #include "tools/model/error.h"
 
 namespace cuheap {
@@ -27,7 +29,16 @@ When when_of(const TraceArguments& arguments, const Trace& trace) {
     return when;
   }
   when.kind = When::Kind::Time;
+  if (arguments.at == "oom") {
+    const std::optional<Moment> oom = moment_of_oom(trace);
+    if (!oom) throw Error(fmt::format("--at oom: nothing ran out of memory in {}", trace.path));
+    when.time_ns = oom->time_ns;
+    return when;
+  }
   when.time_ns = trace.start_ns + parse_time_ns(arguments.at, "--at");
+  if (when.time_ns > trace.end_ns)
+    throw Error(fmt::format("--at {}: {} lasts {}; name a moment in it, or --at end", arguments.at, trace.path,
+                            duration_text(trace.end_ns - trace.start_ns)));
   return when;
 }
 

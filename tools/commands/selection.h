@@ -10,7 +10,7 @@ namespace cuheap {
 
 Selection selection_of(const TraceArguments& arguments, const Trace& trace);
 
-/// `--at`: peak (of held memory), peak:FLOOR (of what lives there), end, or a time since the start.
+/// `--at`: peak (of held memory), peak:FLOOR (of what lives there), end, oom, or a time since the start.
 When when_of(const TraceArguments& arguments, const Trace& trace);
 
 /// `--from --to` on the trace's clock; the whole run if neither is given.
