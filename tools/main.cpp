@@ -45,6 +45,16 @@ int complain_of(const CLI::ParseError& error, const std::string& command) {
   return complain(fmt::format("{} (see `cuheap {}--help`)", text, command.empty() ? "" : command + " "));
 }
 
+/// Words that nothing takes, in the order in which they were written. Before a program they mean that its `--` is missing.
+int complain_of_extras(const CLI::App& sub, const Command& command, const Program& program) {
+  std::string words;
+  const std::vector<std::string> extras = sub.remaining();
+  for (const std::string& word : extras) words += (words.empty() ? "" : " ") + word;
+  if (command.takes_program && program.empty() && !extras.empty() && !extras[0].starts_with("-"))
+    return complain(fmt::format("put -- before the program: cuheap {} -- {}", command.name, words));
+  return complain(fmt::format("not expected: {} (see `cuheap {} --help`)", words, command.name));
+}
+
 /// Cuts CMD off at the first `--`, so that nothing in it can be taken for ours.
 Program cut_program(std::vector<std::string>& words) {
   const auto cut = std::find(words.begin(), words.end(), "--");
@@ -71,7 +81,12 @@ int run(std::vector<std::string> words) {
   std::reverse(words.begin(), words.end());  // as CLI11 wants them
   try {
     app.parse(std::move(words));
-  } catch (const CLI::Success& help) { return app.exit(help); } catch (const CLI::ParseError& error) {
+  } catch (const CLI::Success& help) { return app.exit(help); } catch (const CLI::ExtrasError& error) {
+    for (std::size_t i = 0; i < subs.size(); ++i) {
+      if (word == kCommands[i].name) return complain_of_extras(*subs[i], kCommands[i], program);
+    }
+    return complain_of(error, "");
+  } catch (const CLI::ParseError& error) {
     return complain_of(error, is_command(word) ? word : "");
   }
   for (std::size_t i = 0; i < subs.size(); ++i) {

@@ -6,6 +6,7 @@
 
 #include "tools/commands/arguments.h"
 #include "tools/commands/command.h"
+#include "tools/commands/notes.h"
 #include "tools/commands/output.h"
 #include "tools/reader/trace_reader.h"
 
@@ -69,6 +70,7 @@ Action define_dump(CLI::App& app) {
   return [arguments](const Program&) {
     const Trace trace = open_trace(arguments->trace);
     for (const std::string& reason : trace.loss_reasons()) fmt::print("lost {}\n", printable(reason));
+    print_notes(trace);
     dump_definitions(trace);
     dump_events(trace);
     return 0;

@@ -6,6 +6,7 @@
 #include "tools/analysis/peak.h"
 #include "tools/commands/arguments.h"
 #include "tools/commands/command.h"
+#include "tools/commands/notes.h"
 #include "tools/commands/output.h"
 #include "tools/commands/output_file.h"
 #include "tools/commands/selection.h"
@@ -23,6 +24,7 @@ int run_export(const ExportArguments& arguments) {
   const Trace trace = open_trace(arguments.trace);
   // The product is for a program: losses go where people look.
   for (const std::string& reason : trace.loss_reasons()) fmt::print(stderr, "LOST: {}\n", printable(reason));
+  print_notes(trace);
   if (arguments.format == "csv") {
     OutputFile out(arguments.output);
     export_csv(trace, out.stream());

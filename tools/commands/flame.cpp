@@ -8,6 +8,7 @@
 #include "tools/analysis/short_name.h"
 #include "tools/commands/arguments.h"
 #include "tools/commands/command.h"
+#include "tools/commands/notes.h"
 #include "tools/commands/output.h"
 #include "tools/commands/selection.h"
 #include "tools/reader/trace_reader.h"
@@ -80,6 +81,7 @@ int flame(const FlameArguments& arguments) {
   } else if (arguments.folded) {
     // Its reader is a program: losses go where people look.
     for (const std::string& reason : trace.loss_reasons()) fmt::print(stderr, "LOST: {}\n", printable(reason));
+    print_notes(trace);
     for (const std::string& line : folded_stacks(trace, sites)) fmt::print("{}\n", line);
   } else {
     print_losses(trace);

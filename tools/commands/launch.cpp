@@ -104,6 +104,18 @@ void set_environment(const LaunchOptions& options, const std::string& library, c
 // ---- process
 // ----------------------------------------------------------------------------------------------------------
 
+/// Why the program could not be started, and what to do.
+std::string exec_problem(const std::string& program, int error) {
+  std::error_code ignored;
+  const fs::path path(program);
+  if (!fs::is_regular_file(path, ignored)) return error == ENOENT ? "command not found" : std::strerror(error);
+  if (::access(program.c_str(), X_OK) != 0)
+    return "exists but is not executable; " +
+           (path.extension() == ".py" ? "python " + program + "?" : "chmod +x " + program + "?");
+  if (path.has_parent_path()) return std::strerror(error);
+  return "command not found; ./" + program + " is here, did you mean that?";
+}
+
 volatile sig_atomic_t child_pid = 0;
 
 /// A key on the terminal reaches the program by itself, as a member of the foreground group; what another process sent
@@ -220,8 +232,7 @@ LaunchResult launch(const LaunchOptions& options) {
   result.status = run_program(options, exec_error);
   result.started = exec_error == 0;
   if (exec_error != 0) {
-    tell(fmt::format("{}: {}", options.command[0],
-                     exec_error == ENOENT ? "command not found" : std::strerror(exec_error)));
+    tell(fmt::format("{}: {}", options.command[0], exec_problem(options.command[0], exec_error)));
     result.status = exec_error == EACCES ? 126 : 127;
     std::error_code ignored;
     if (directory) fs::remove(*directory, ignored);  // only if it is empty

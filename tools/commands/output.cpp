@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdio>
 
+#include "tools/commands/notes.h"
+
 namespace cuheap {
 namespace {
 
@@ -106,8 +108,13 @@ void print_losses(const Trace& trace, std::FILE* out) {
     }
     fmt::print(out, "LOST: {}\n", printable(reasons[i]));
   }
-  if (!trace.notes.empty()) fmt::print(out, "note: {}\n", printable(trace.notes.front()));
-  if (trace.notes.size() > 1) fmt::print(out, "note: {} more of that kind; --json has all\n", trace.notes.size() - 1);
+  print_notes(trace);
+}
+
+void print_notes(const Trace& trace) {
+  if (!trace.notes.empty()) fmt::print(stderr, "note: {}\n", printable(trace.notes.front()));
+  if (trace.notes.size() > 1)
+    fmt::print(stderr, "note: {} more of that kind; --json has all\n", trace.notes.size() - 1);
 }
 
 std::string ground_text(const Trace& trace) {

@@ -25,7 +25,7 @@ Json json_head(const Trace& trace);
 Json site_json(const Trace& trace, SiteId site);
 void print_json(const Json& json);
 
-/// Losses, then notes: the first lines of every report for people.
+/// Losses: the first lines of every report for people. Notes go to stderr (notes.h).
 void print_losses(const Trace& trace, std::FILE* out = stdout);
 /// What is known of the program and the machine, one line a process.
 void print_processes(const Trace& trace, std::FILE* out = stdout);

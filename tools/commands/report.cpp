@@ -27,6 +27,9 @@ std::string default_page(const std::string& trace) {
 int report(const TraceArguments& arguments, const std::string& output) {
   const Trace trace = open_trace(arguments.trace);
   const std::string path = output.empty() ? default_page(arguments.trace) : output;
+  if (fs::is_directory(path))
+    throw Error(fmt::format("{}: is a directory; name the page with -o, as in -o {}", path,
+                            (fs::path(path) / default_page(arguments.trace)).string()));
   // Written whole or not at all: a half page that opens and lies is worse than none.
   const std::string unfinished = path + ".part";
   std::ofstream out(unfinished, std::ios::binary);

@@ -34,12 +34,6 @@ bool has_traces(const std::string& directory) {
 
 /// The shortest answer, and where the long ones are. The program's exit status never depends on it.
 void conclude(const LaunchResult& result) {
-  std::error_code ignored;
-  if (!has_traces(result.directory)) {
-    tell("no trace: the program never initialised CUDA");
-    std::filesystem::remove(result.directory, ignored);  // only if it is empty
-    return;
-  }
   try {
     const Trace trace = open_trace(result.directory);
     print_losses(trace, stderr);
@@ -51,7 +45,14 @@ void conclude(const LaunchResult& result) {
 
 int run(const RunArguments& arguments) {
   const LaunchResult result = launch(arguments.launch);
-  if (result.started && !result.directory.empty() && !arguments.quiet) conclude(result);
+  if (!result.started || result.directory.empty()) return result.status;
+  if (!has_traces(result.directory)) {
+    std::error_code ignored;
+    if (!arguments.quiet) tell("no trace: the program never initialised CUDA");
+    std::filesystem::remove(result.directory, ignored);  // only if it is empty
+  } else if (!arguments.quiet) {
+    conclude(result);
+  }
   return result.status;
 }
 

@@ -98,6 +98,24 @@ class Answers(InFolder):
         answer = json.loads(cuheap("oom", self.trace(), "--json").stdout)
         self.assertEqual([o["request"] for o in answer["ooms"]], [1 << 40])
 
+    def test_oom_has_the_fatal_one_first_and_folds_the_others(self):
+        content = json.loads(json.dumps(SNAPSHOT))
+        events = content["device_traces"][0]
+        events[3:] = [{"action": "oom", "device_free": 5, "size": (1 << 40) + i, "stream": 0, "time_us": 3000 + i, "frames": []} for i in range(20)]
+        made = cuheap("import", self.snapshot(content=content), "-o", self.folder / "run")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        text = cuheap("oom", self.folder / "run").stdout
+        self.assertEqual(text.count("refused on device"), 1, text)
+        self.assertRegex(text, r"\n  19 \w+, asked by .*1\.00 TiB, from ")
+        self.assertIn(f"cuheap frag {self.folder / 'run'} --at oom", text)
+
+    def test_the_moment_of_the_last_oom_has_a_name(self):
+        trace = self.trace()
+        ooms = json.loads(cuheap("oom", trace, "--json").stdout)["ooms"]
+        for command in ("frag", "flame"):
+            answer = json.loads(cuheap(command, trace, "--at", "oom", "--json").stdout)
+            self.assertEqual(answer["at_ns"], ooms[-1]["at_ns"], command)
+
     def test_report_is_one_file(self):
         answer = cuheap("report", self.trace(), "-o", self.folder / "page.html")
         self.assertEqual(answer.returncode, 0, answer.stderr)
@@ -138,6 +156,8 @@ class BadInput(InFolder):
         self.refused("sumary", "x", naming="no such command")
         self.refused("summary", naming="TRACE is required")
         self.refused("summary", "x", "--jason", naming="--jason")
+        self.refused("summary", "x", "y", "z", naming="not expected: y z")
+        self.refused("run", "./lru", "20", naming="put -- before the program: cuheap run -- ./lru 20")
         self.refused("run", naming="no program")
         self.refused("summary", "x", "--", "y", naming="takes no program")
         self.refused("run", "--pool", "maybe", "--", "true", naming="--pool")
@@ -147,11 +167,20 @@ class BadInput(InFolder):
     def test_values(self):
         trace = self.trace()
         self.refused("flame", trace, "--at", "noon", naming="--at noon")
+        self.refused("frag", trace, "--at", "99s", naming="--at 99s")
+        self.refused("report", trace, "-o", self.folder, naming="is a directory")
         self.refused("flame", trace, "--floor", "cellar", naming="framework")
         self.refused("flame", trace, "--device", "7", naming="--device 7")
         self.refused("flame", trace, "--from", "2s", "--to", "1s", naming="empty")
         self.refused("export", trace, "--to", "gif", naming="--to")
         self.refused("report", trace, "-o", "/nowhere/page.html", naming="/nowhere/page.html")
+
+    def test_no_moment_of_an_oom_without_one(self):
+        content = json.loads(json.dumps(SNAPSHOT))
+        del content["device_traces"][0][3]
+        made = cuheap("import", self.snapshot(content=content), "-o", self.folder / "run")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.refused("frag", self.folder / "run", "--at", "oom", naming="nothing ran out of memory")
 
     def test_truncated_snapshots(self):
         whole = self.snapshot().read_bytes()
@@ -192,6 +221,18 @@ class Running(InFolder):
         answer = self.run_program("/nowhere/program")
         self.assertEqual(answer.returncode, 127)
         self.assertIn("/nowhere/program: command not found", answer.stderr)
+
+    def test_a_program_that_cannot_be_started_is_told_from_a_missing_one(self):
+        (self.folder / "train.py").write_text("print(1)")
+        for name in ("train.py", "./train.py"):
+            answer = cuheap("run", "-o", self.folder / "run", "--", name, cwd=self.folder)
+            self.assertIn(f"{name}: exists but is not executable; python {name}?", answer.stderr)
+            self.assertIn(answer.returncode, (126, 127))
+
+    def test_a_quiet_run_without_cuda_leaves_nothing_either(self):
+        answer = cuheap("run", "-q", "-o", self.folder / "run", "--", "true")
+        self.assertEqual([answer.returncode, answer.stderr], [0, ""])
+        self.assertFalse((self.folder / "run").exists())
 
     def test_stdout_is_the_programs_alone(self):
         self.assertEqual(self.run_program("echo", "--json", "-o", "", "x").stdout, "--json -o  x\n")
@@ -265,6 +306,28 @@ print("status", status)
         summary = json.loads(cuheap("summary", self.folder / "run", "--json").stdout)
         self.assertEqual(summary["ground"], "simulated")
         self.assertEqual(summary["devices"][0]["floors"]["allocation"]["peak"], 60004)
+
+    def test_a_python_program_without_python_frames_is_told_so(self):
+        cuheap("run", "-q", "--simgpu=24GiB", "-o", self.folder / "run", "--", *self.program(20001))
+        text = cuheap("summary", self.folder / "run").stdout
+        python = json.loads(cuheap("summary", self.folder / "run", "--json").stdout)["processes"][0]["python"]
+        self.assertEqual("Python frames are not recorded yet" in text, python is not None, text)
+
+    def test_another_build_of_the_program_is_a_note_on_stderr(self):
+        shell = self.folder / "python"
+        shell.write_bytes(pathlib.Path(sys.executable).resolve().read_bytes())
+        shell.chmod(0o755)
+        words = self.program(20001)[1:]
+        cuheap("run", "-q", "--simgpu=24GiB", "-o", self.folder / "run", "--", shell, *words,
+               env={**os.environ, "PYTHONHOME": sys.base_prefix})
+        shell.unlink()
+        for command in (["summary"], ["flame"], ["flame", "--folded"], ["leaks"], ["frag"], ["oom"], ["timeline"], ["dump"],
+                        ["export", "--to", "folded"]):
+            answer = cuheap(command[0], self.folder / "run", *command[1:])
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            notes = [line for line in answer.stderr.splitlines() if line.startswith("note: ")]
+            self.assertEqual(len([line for line in notes if f"{shell} is not on this machine" in line]), 1, (command, answer.stderr))
+            self.assertNotIn("note: ", answer.stdout)
 
     def test_a_rehearsal_says_where_else_it_fits(self):
         answer = cuheap("rehearse", "--on", "a100-40g", "-o", self.folder / "run", "--json", "--", *self.program(20 << 30))
