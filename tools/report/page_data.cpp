@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "tools/analysis/python_frames.h"
 #include "tools/report/page_annotations.h"
 #include "tools/report/page_answers.h"
 #include "tools/report/page_names.h"
@@ -14,6 +15,24 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMostVerdicts = 200;
+
+/// When the program last asked for memory: what follows is its end, which may be the larger part of a short recording.
+class LastRequest : public LiveSetObserver {
+ public:
+  void after(const Event& event, const LiveSet&) override {
+    if (event.kind == EventKind::Allocate || event.kind == EventKind::OutOfMemory) time_ns_ = event.time_ns;
+  }
+  std::uint64_t since(std::uint64_t start_ns) const { return time_ns_ - std::min(start_ns, time_ns_); }
+
+ private:
+  std::uint64_t time_ns_ = 0;
+};
+
+json notes_json(const Trace& trace) {
+  json notes = trace.notes;
+  if (const char* const note = missing_python_frames(trace)) notes.push_back(note);
+  return notes;
+}
 
 json processes_json(const Trace& trace) {
   json list = json::array();
@@ -66,8 +85,9 @@ PageData build_page_data(const Trace& trace, const ReportOptions& options) {
   PeakFinder peak({}, Floor::None);
   SeriesSurvey survey(names);
   PageAnnotations annotations(trace);
+  LastRequest last_request;
   LiveSet first;
-  replay(trace, first, {&peak, &survey, &annotations});
+  replay(trace, first, {&peak, &survey, &annotations, &last_request});
   annotations.finish();
 
   LeakReport leak_report = leaks(trace);
@@ -90,6 +110,7 @@ PageData build_page_data(const Trace& trace, const ReportOptions& options) {
                {"loss", {{"events", trace.lost_events()}, {"reasons", trace.loss_reasons()}}},
                {"start_wall_ms", trace.processes.empty() ? 0 : trace.processes.front().start_wall_ns / 1000000},
                {"duration_ns", trace.end_ns - trace.start_ns},
+               {"last_request_ns", last_request.since(trace.start_ns)},
                {"events", first.events()},
                {"exact", recorder.is_complete()},
                {"moments", recorder.moment_count()},
@@ -103,7 +124,8 @@ PageData build_page_data(const Trace& trace, const ReportOptions& options) {
                {"marks", annotations.marks()},
                {"ooms", json::array()},
                {"leaks", json::array()},
-               {"notes", trace.notes},
+               {"notes", notes_json(trace)},
+               {"python_note", missing_python_frames(trace) == nullptr ? "" : missing_python_frames(trace)},
                {"spaces", json::array()}};
   for (std::size_t i = 0; i < leak_report.verdicts.size(); ++i) {
     json leak = leak_json(leak_report.verdicts[i], trace, names);

@@ -73,6 +73,32 @@ TEST(WriteReport, OfAnEmptyTraceIsAPage) {
   EXPECT_TRUE(head["spaces"].empty());
 }
 
+TEST(WriteReport, TellsWhenTheProgramLastAskedForMemory) {
+  const Trace trace = sample::serving_trace(2000);
+  std::uint64_t last = 0;
+  trace.events->for_each([&](std::span<const Event> events) {
+    for (const Event& event : events)
+      if (event.kind == EventKind::Allocate || event.kind == EventKind::OutOfMemory) last = event.time_ns;
+  });
+
+  const nlohmann::json head = head_of(report_of(trace));
+
+  EXPECT_EQ(head["last_request_ns"], last - trace.start_ns);
+  EXPECT_LT(head["last_request_ns"], head["duration_ns"]);
+}
+
+TEST(WriteReport, SaysThatPythonFramesAreMissing) {
+  Trace trace = sample::serving_trace(500);
+  trace.processes.front().meta["python"] = "3.11.7";
+  EXPECT_EQ(head_of(report_of(trace))["python_note"], "");  // the sample has some
+
+  for (Frame& frame : trace.frames) frame.language = FrameLanguage::Native;
+  const nlohmann::json head = head_of(report_of(trace));
+  const std::string note = head["python_note"];
+  EXPECT_NE(note.find("cuheap.phase()"), std::string::npos);
+  EXPECT_EQ(head["notes"].back(), note);
+}
+
 TEST(WriteReport, SurvivesAStringThatIsNoUtf8) {
   Trace trace = sample::serving_trace(500);
   trace.processes.front().meta["command"] = "\xff\xfe broken";

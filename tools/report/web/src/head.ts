@@ -102,6 +102,7 @@ export interface Head {
   loss: { events: number; reasons: string[] };
   start_wall_ms: number;
   duration_ns: number;
+  last_request_ns: number;
   events: number;
   exact: boolean;
   moments: number;
@@ -116,6 +117,7 @@ export interface Head {
   ooms: Oom[];
   leaks: Leak[];
   notes: string[];
+  python_note: string;    // empty: nothing to say
   spaces: Space[];
   sections: Record<string, SectionDescription>;
 }

@@ -7,10 +7,10 @@ const plain = (text: string) => text.replaceAll('\u00a0', ' ');
 
 function head(changes: Partial<Head> = {}): Head {
   return {
-    version: 1, cuheap: '0', trace: 't', ground: 'gpu', loss: { events: 0, reasons: [] }, start_wall_ms: 0, duration_ns: 1e9, events: 10, exact: true,
+    version: 1, cuheap: '0', trace: 't', ground: 'gpu', loss: { events: 0, reasons: [] }, start_wall_ms: 0, duration_ns: 1e9, last_request_ns: 1e9, events: 10, exact: true,
     moments: 3, peak_moment: 1, top_floor: 'framework', sites_judged: 12, processes: [], devices: [{ device: 0, name: 'd', total: 24 * kGiB }],
     tracks: [{ device: 0, floor: 'physical', peak: 10 * kGiB, peak_moment: 1, end: kGiB, held_peak: 10 * kGiB, held_end: kGiB, allocations: 1, frees: 1, sites: 1 }],
-    phases: [], marks: [], ooms: [], leaks: [], notes: [], spaces: [], sections: {}, ...changes,
+    phases: [], marks: [], ooms: [], leaks: [], notes: [], python_note: '', spaces: [], sections: {}, ...changes,
   };
 }
 
@@ -64,4 +64,12 @@ test('a rate reads in the unit that fits', () => {
   expect(plain(rateText(leak({ window: '4,120 allocations' })))).toBe('38.0 KiB per second');
   expect(plain(rateText(leak({ window: '', bytes_per_second: 100 })))).toBe('5.86 KiB per minute');
   expect(plain(rateText(leak({ window: '', bytes_per_second: 1 })))).toBe('3.52 KiB per hour');
+});
+
+test('the card of an out-of-memory speaks of the one that ended the run', () => {
+  const oom = { at_ns: 1, moment: 1, device: 0, floor: 'framework' as const, request: kGiB, node: 0, live: 1, held: 1, device_total: 0, class: 'recovered',
+    evidence: [], advice: [], will_not_help: [], top_sites: [] };
+  const made = cards(head({ ooms: [oom, { ...oom, at_ns: 2, request: 5 * kGiB, class: 'too_big' }, { ...oom, at_ns: 3 }] }));
+  expect(plain(made[0]!.number)).toBe('5.00 GiB');
+  expect(made[0]!.label).toContain('of 3');
 });

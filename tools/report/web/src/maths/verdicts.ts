@@ -1,6 +1,7 @@
 // The verdict cards: at most four sentences with a number each, worst first, none that repeats another. A clean run gets one.
 import { bytes, duration, percent } from '../format';
 import { accuses, kFloorWords, type FloorSpace, type Head, type Leak } from '../head';
+import { worstFirst } from './ooms';
 
 export type CardKind = 'oom' | 'leak' | 'fragmentation' | 'peak' | 'clean' | 'empty' | 'undecided';
 
@@ -45,14 +46,14 @@ function trackOf(head: Head, device: number, floor: string): number | undefined 
 }
 
 function oomCards(head: Head, name: (node: number) => string): Card[] {
-  const first = head.ooms[0];
-  if (!first) return [];
-  const more = head.ooms.length > 1 ? ` (first of ${head.ooms.length})` : '';
-  const by = first.node > 0 ? ` in ${name(first.node)}` : '';
-  const advice = first.advice[0] ? ` ${upperFirst(first.advice[0])}.`.replace('..', '.') : '';
-  return [{ kind: 'oom', label: `Out of memory${more}`, number: bytes(first.request), bad: true, proof: 'ooms', moment: first.moment,
-    track: trackOf(head, first.device, first.floor),
-    sentence: `asked for${by}${by ? ',' : ''} with ${bytes(first.live)} live and ${bytes(first.held)} held${first.device_total > 0 ? ` of ${bytes(first.device_total)}` : ''}: ${first.class.replaceAll('_', ' ')}.${advice}` }];
+  const fatal = worstFirst(head.ooms)[0];
+  if (!fatal) return [];
+  const more = head.ooms.length > 1 ? ` (1 of ${head.ooms.length})` : '';
+  const by = fatal.node > 0 ? ` in ${name(fatal.node)}` : '';
+  const advice = fatal.advice[0] ? ` ${upperFirst(fatal.advice[0])}.`.replace('..', '.') : '';
+  return [{ kind: 'oom', label: `Out of memory${more}`, number: bytes(fatal.request), bad: true, proof: 'ooms', moment: fatal.moment,
+    track: trackOf(head, fatal.device, fatal.floor),
+    sentence: `asked for${by}${by ? ',' : ''} with ${bytes(fatal.live)} live and ${bytes(fatal.held)} held${fatal.device_total > 0 ? ` of ${bytes(fatal.device_total)}` : ''}: ${fatal.class.replaceAll('_', ' ')}.${advice}` }];
 }
 
 /// "38 KiB per request", else per second, minute or hour, whichever reads best.

@@ -3,6 +3,7 @@ import { palette } from '../colours';
 import { Canvas, el, section } from '../dom';
 import { bytes, count, duration, percent } from '../format';
 import { accuses, kFloorTitles, type Leak } from '../head';
+import { worstFirst } from '../maths/ooms';
 import { oomText, rateText } from '../maths/verdicts';
 import type { Names } from '../names';
 import type { View } from '../state';
@@ -132,7 +133,7 @@ export class Ooms {
   async show(): Promise<void> {
     const names = await this.view.report.names();
     const { head } = this.view.report;
-    this.box.replaceChildren(...head.ooms.slice(0, 10).map((oom) => {
+    this.box.replaceChildren(...worstFirst(head.ooms).slice(0, 10).map((oom) => {
       const items = (title: string, list: string[]) => (list.length > 0 ? el('div', {}, el('h4', {}, title), el('ul', {}, ...list.map((text) => el('li', {}, text)))) : null);
       return el('article', { class: 'finding' },
         el('h3', {}, el('span', { class: 'chip bad' }, oom.class.replaceAll('_', ' ') || 'out of memory'), ` ${bytes(oom.request)} refused`, oom.node > 0 ? ` in ${names.siteName(oom.node).name} ` : ' ',

@@ -127,7 +127,7 @@ export class SiteTable {
     this.more.textContent = `Show ${Math.min(left, kMoreRows)} more of ${count(this.rows.length)}`;
     this.caption.textContent = this.rows.length === 0
       ? (this.view.search ? `No site has a frame that matches “${this.view.search}”. Another word, or none, would fill this.` : 'No site allocated on this floor. Another floor, chosen at the timeline, may have some.')
-      : `${count(this.rows.length)} sites${this.view.search ? ` with “${this.view.search}” in their stack` : ''}, one for each distinct call stack; sizes in bytes of this floor.`;
+      : `${count(this.rows.length)} sites${this.view.search ? ` with “${this.view.search}” in their stack` : ''}, one for each distinct call stack; sizes in bytes of this floor.${this.view.report.head.python_note ? ` ${this.view.report.head.python_note}.` : ''}`;
     this.table.hidden = this.rows.length === 0;
   }
 

@@ -5,6 +5,7 @@ import { Canvas, choice, el, section, Tooltip } from '../dom';
 import { bytes, byteTicks, offset, timeTicks, wallClock } from '../format';
 import { kFloorHints, kFloorTitles, type FloorName } from '../head';
 import { group, type GroupBy, type Groups } from '../maths/groups';
+import { firstRange } from '../maths/range';
 import { momentAt, type DriverSamples, type Track } from '../report';
 import type { View } from '../state';
 
@@ -33,7 +34,7 @@ export class Timeline {
 
   constructor(private readonly view: View, private readonly tooltip: Tooltip) {
     const { head } = view.report;
-    this.range = this.whole();
+    this.range = firstRange(head, this.duration);
     this.base = new Canvas('timeline-base', 'Memory over time', (context) => this.drawBase(context));
     this.overlay = new Canvas('timeline-overlay', '', (context) => this.drawOverlay(context));
     this.overlay.element.setAttribute('aria-hidden', 'true');
