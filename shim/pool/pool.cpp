@@ -60,7 +60,8 @@ void Pool::start(const PoolConfig& config) {
 
 CUresult Pool::allocate(const AllocationRequest& request, CUdeviceptr* out, std::uint8_t* event_flags) {
   CUresult served = CUDA_ERROR_NOT_SUPPORTED;
-  if (Device* device = device_for(request); device != nullptr) {
+  // No place to write to: the driver has an answer for that too.
+  if (Device* device = out != nullptr ? device_for(request) : nullptr; device != nullptr) {
     const HookScope scope;
     if (scope) served = serve(*device, request, out);
   }
