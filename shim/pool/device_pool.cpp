@@ -129,6 +129,8 @@ CUresult DevicePool::grow(const AllocationRequest& request, const Need& need, CU
     if (result != CUDA_SUCCESS) return result;
   }
   CUresult result = execute(here, &plan);
+  // Before anybody else can have the new granules: their end must not be recorded before their beginning.
+  record_growth(plan, request.site);
   bool reopened = true;
   {
     const PoolGuard guard(lock_);
@@ -137,7 +139,6 @@ CUresult DevicePool::grow(const AllocationRequest& request, const Need& need, CU
     reopened = version == access_version_;
   }
   if (result == CUDA_SUCCESS && !reopened) reopen(plan);
-  record_growth(plan, request.site);
   if (result == CUDA_SUCCESS) note_tightness();
   return result;
 }
