@@ -107,7 +107,7 @@ void count_live(Floor floor, int device, std::int64_t bytes) {
 
 Caller current_caller() {
   const CurrentContext now = current_context();
-  return {now.device, now.context, now.generation, process::thread_id(), capture_view()};
+  return {now.device, now.context, now.generation, capture_view()};
 }
 
 void record_block(const HookScope&, EventKind kind, Floor floor, const Block& block, std::uint64_t stream, SiteId site,
@@ -247,6 +247,24 @@ void note(EventKind kind, Floor floor, std::uint64_t address, std::uint64_t size
   recorder().record(event);
 }
 
+CaptureTicket open_capture_of(CUstream stream) {
+  if (!is_armed()) return {};
+  const KeepErrno keep;
+  const HookScope scope;
+  return scope ? find_capture(scope, stream) : CaptureTicket{};
+}
+
+bool close_capture(CaptureTicket ticket, CUstream stream, CUgraph graph) {
+  if (!ticket || !is_armed()) return false;
+  const KeepErrno keep;
+  {
+    const HookScope scope;
+    if (!scope || !note_capture_ended(scope, ticket)) return false;
+  }
+  allocator().capture_ended(stream, graph);
+  return true;
+}
+
 EndingContext before_context_end(std::uint64_t context) {
   if (!is_armed() || context == 0) return {};
   const KeepErrno keep;
@@ -255,9 +273,26 @@ EndingContext before_context_end(std::uint64_t context) {
   return ending;
 }
 
+namespace {
+
+/// The driver ended the context's captures with it, and nobody will end them by name.
+void end_captures_of(std::uint64_t context) {
+  for (CUstream stream = nullptr;;) {
+    {
+      const HookScope scope;
+      if (!scope || !note_context_capture_ended(scope, context, &stream)) return;
+    }
+    allocator().capture_ended(stream, nullptr);
+    note(EventKind::CaptureEnd, Floor::Allocation, 0, 0, 0, 0, stream);
+  }
+}
+
+}  // namespace
+
 void after_context_end(const EndingContext& ending, bool ended) {
   if (ending.context == 0) return;
   const KeepErrno keep;
+  if (ended) end_captures_of(ending.context);
   allocator().context_ended(ending.context, ending.generation, ended);
   if (!ended) return;
   context_has_ended(ending.context);

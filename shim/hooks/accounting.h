@@ -76,6 +76,11 @@ void note_memory_info(const Caller& caller, CUresult result, const std::size_t* 
 void note(EventKind kind, Floor floor, std::uint64_t address, std::uint64_t size, std::uint64_t extra0 = 0,
           std::uint64_t extra1 = 0, CUstream stream = nullptr);
 
+/// The open capture of a stream, before a call that may end it.
+[[nodiscard]] CaptureTicket open_capture_of(CUstream stream);
+/// It is over, with that graph or (null) without one. The allocator hears of it once: true for that call.
+bool close_capture(CaptureTicket ticket, CUstream stream, CUgraph graph);
+
 struct EndingContext {
   std::uint64_t context = 0;
   std::uint32_t generation = 0;

@@ -8,73 +8,109 @@
 namespace cuheap {
 namespace {
 
-constexpr std::size_t kCaptures = 64;
+// One more than that at the same time is not known to the pool, which then takes it for no capture.
+constexpr std::uint32_t kCaptures = 256;
 
 struct Capture {
   CUstream stream;
+  std::uint64_t context;
   CUstreamCaptureMode mode;
   std::uint32_t thread;
-  bool open;
+  std::uint32_t serial;  // 0: a free place
 };
 
 struct Captures {
   SpinLock lock;
+  std::uint32_t last_serial;
+  std::uint32_t used;  // places that were ever taken
   Capture slots[kCaptures];
 };
 constinit Captures captures{};
 constinit std::atomic<std::uint32_t> open_captures{0};
 constinit std::atomic<std::uint32_t> open_global_captures{0};
-
-struct ThreadCaptures {
-  std::int32_t strict;  // open captures that this thread began in GLOBAL or THREAD_LOCAL mode
-  CUstreamCaptureMode mode;
-};
-constinit thread_local ThreadCaptures mine __attribute__((tls_model("initial-exec"))) = {0, CU_STREAM_CAPTURE_MODE_GLOBAL};
+constinit thread_local CUstreamCaptureMode my_mode __attribute__((tls_model("initial-exec"))) = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 // The thread's own default stream is another one in each thread.
 bool is_same_stream(const Capture& capture, CUstream stream) {
-  return capture.open && capture.stream == stream && (stream != CU_STREAM_PER_THREAD || capture.thread == process::thread_id());
+  return capture.serial != 0 && capture.stream == stream &&
+         (stream != CU_STREAM_PER_THREAD || capture.thread == process::thread_id());
 }
 
-}  // namespace
-
-void note_capture_begun(const HookScope&, CUstream stream, CUstreamCaptureMode mode) {
-  const SpinGuard guard(captures.lock);
-  if (!guard) return;
-  for (Capture& slot : captures.slots) {
-    if (slot.open) continue;
-    slot = {stream, mode, process::thread_id(), true};
-    open_captures.fetch_add(1, std::memory_order_relaxed);
-    if (mode == CU_STREAM_CAPTURE_MODE_GLOBAL) open_global_captures.fetch_add(1, std::memory_order_relaxed);
-    if (mode != CU_STREAM_CAPTURE_MODE_RELAXED) ++mine.strict;
-    return;
-  }
+// The lock is held.
+void end(Capture& slot) {
+  slot.serial = 0;
+  open_captures.fetch_sub(1, std::memory_order_relaxed);
+  if (slot.mode == CU_STREAM_CAPTURE_MODE_GLOBAL) open_global_captures.fetch_sub(1, std::memory_order_relaxed);
 }
 
-bool note_capture_ended(const HookScope&, CUstream stream) {
+/// Has this thread begun a capture that is open and not relaxed?
+bool has_strict_capture() {
+  const std::uint32_t thread = process::thread_id();
   const SpinGuard guard(captures.lock);
-  if (!guard) return false;
-  for (Capture& slot : captures.slots) {
-    if (!is_same_stream(slot, stream)) continue;
-    slot.open = false;
-    open_captures.fetch_sub(1, std::memory_order_relaxed);
-    if (slot.mode == CU_STREAM_CAPTURE_MODE_GLOBAL) open_global_captures.fetch_sub(1, std::memory_order_relaxed);
-    // Only a relaxed capture may be ended by another thread than the one that began it.
-    if (slot.mode != CU_STREAM_CAPTURE_MODE_RELAXED && mine.strict > 0) --mine.strict;
-    return true;
+  for (std::uint32_t i = 0; guard && i < captures.used; ++i) {
+    const Capture& slot = captures.slots[i];
+    if (slot.serial != 0 && slot.thread == thread && slot.mode != CU_STREAM_CAPTURE_MODE_RELAXED) return true;
   }
   return false;
 }
 
-void note_capture_mode(CUstreamCaptureMode mode) { mine.mode = mode; }
+}  // namespace
+
+CaptureTicket note_capture_begun(const HookScope&, CUstream stream, CUstreamCaptureMode mode, std::uint64_t context) {
+  const SpinGuard guard(captures.lock);
+  if (!guard) return {};
+  for (std::uint32_t i = 0; i < kCaptures; ++i) {
+    Capture& slot = captures.slots[i];
+    if (slot.serial != 0) continue;
+    if (++captures.last_serial == 0) ++captures.last_serial;
+    slot = {stream, context, mode, process::thread_id(), captures.last_serial};
+    if (i == captures.used) ++captures.used;
+    open_captures.fetch_add(1, std::memory_order_relaxed);
+    if (mode == CU_STREAM_CAPTURE_MODE_GLOBAL) open_global_captures.fetch_add(1, std::memory_order_relaxed);
+    return {i, slot.serial};
+  }
+  return {};
+}
+
+CaptureTicket find_capture(const HookScope&, CUstream stream) {
+  if (open_captures.load(std::memory_order_relaxed) == 0) return {};
+  const SpinGuard guard(captures.lock);
+  for (std::uint32_t i = 0; guard && i < captures.used; ++i) {
+    if (is_same_stream(captures.slots[i], stream)) return {i, captures.slots[i].serial};
+  }
+  return {};
+}
+
+bool note_capture_ended(const HookScope&, CaptureTicket ticket) {
+  if (!ticket) return false;
+  const SpinGuard guard(captures.lock);
+  if (!guard || captures.slots[ticket.slot].serial != ticket.serial) return false;
+  end(captures.slots[ticket.slot]);
+  return true;
+}
+
+CaptureTicket note_context_capture_ended(const HookScope&, std::uint64_t context, CUstream* stream) {
+  if (open_captures.load(std::memory_order_relaxed) == 0) return {};
+  const SpinGuard guard(captures.lock);
+  for (std::uint32_t i = 0; guard && i < captures.used; ++i) {
+    Capture& slot = captures.slots[i];
+    if (slot.serial == 0 || slot.context != context) continue;
+    const CaptureTicket ticket{i, slot.serial};
+    *stream = slot.stream;
+    end(slot);
+    return ticket;
+  }
+  return {};
+}
+
+void note_capture_mode(CUstreamCaptureMode mode) { my_mode = mode; }
 
 CaptureView capture_view() {
-  const std::uint32_t open = open_captures.load(std::memory_order_relaxed);
-  if (open == 0) return {};
+  if (open_captures.load(std::memory_order_relaxed) == 0) return {};
   CaptureView view{.open = true, .prohibited = false};
-  const bool others = open_global_captures.load(std::memory_order_relaxed) != 0;
-  if (mine.mode == CU_STREAM_CAPTURE_MODE_GLOBAL) view.prohibited = mine.strict > 0 || others;
-  if (mine.mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) view.prohibited = mine.strict > 0;
+  if (my_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return view;
+  const bool others = my_mode == CU_STREAM_CAPTURE_MODE_GLOBAL && open_global_captures.load(std::memory_order_relaxed) != 0;
+  view.prohibited = others || has_strict_capture();
   return view;
 }
 

@@ -9,10 +9,22 @@
 
 namespace cuheap {
 
-/// The driver began a capture on the stream for the calling thread.
-void note_capture_begun(const HookScope&, CUstream stream, CUstreamCaptureMode mode);
-/// The driver ended the capture of the stream, or destroyed the stream. False if none was known.
-bool note_capture_ended(const HookScope&, CUstream stream);
+/// One capture of the book. Empty: none, and nobody may count it.
+struct CaptureTicket {
+  std::uint32_t slot = 0;
+  std::uint32_t serial = 0;  // never used twice
+  explicit operator bool() const { return serial != 0; }
+};
+
+/// The calling thread is about to begin a capture on a stream of that context. Entered before the driver begins it: from
+/// then on no other thread may do what would break it. A refusal ends it. Empty: it could not be entered.
+[[nodiscard]] CaptureTicket note_capture_begun(const HookScope&, CUstream stream, CUstreamCaptureMode mode, std::uint64_t context);
+/// The capture of a stream. To be asked before a call that may end it: after a destruction the handle may be another's.
+[[nodiscard]] CaptureTicket find_capture(const HookScope&, CUstream stream);
+/// It is over: ended, refused, or gone with its stream. True for one caller only.
+[[nodiscard]] bool note_capture_ended(const HookScope&, CaptureTicket ticket);
+/// Some capture that was open in a context that has ended; it is over now. Empty: there is none.
+[[nodiscard]] CaptureTicket note_context_capture_ended(const HookScope&, std::uint64_t context, CUstream* stream);
 /// The calling thread's mode, after an exchange.
 void note_capture_mode(CUstreamCaptureMode mode);
 

@@ -18,16 +18,33 @@ bool is_primary_inactive(CUdevice device) {
   return driver().cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active == 0;
 }
 
-void tell_stream_created(CUresult result, const CUstream* stream) {
-  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.stream_created(current_context().context, *stream); });
+/// Work of every context may use any memory of the process, so the pool must know them all.
+void meet(std::uint64_t context, int device) {
+  tell_allocator([&](DeviceAllocator& a) { a.context_met(context, context_generation(context), device); });
 }
 
-void before_stream_destroyed(CUstream stream) {
-  if (!is_armed()) return;
-  const KeepErrno keep;
-  allocator().stream_destroyed(stream);
-  const HookScope scope;
-  if (scope) note_capture_ended(scope, stream);
+void meet_current(CUresult result) {
+  if (result != CUDA_SUCCESS || !is_armed()) return;
+  const CurrentContext now = current_context();
+  meet(now.context, now.device);
+}
+
+template <typename Call>
+CUresult create_context(const CUcontext* out, CUdevice device, Call&& call) {
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS) meet(number_of(*out), device);
+  return result;
+}
+
+/// A capture goes with its stream, unless the driver refuses.
+template <typename Call>
+CUresult destroy_stream(CUstream stream, Call&& call) {
+  const CaptureTicket ticket = open_capture_of(stream);
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS && close_capture(ticket, stream, nullptr)) {
+    note(EventKind::CaptureEnd, Floor::Allocation, 0, 0, 0, 0, stream);
+  }
+  return result;
 }
 
 }  // namespace
@@ -63,8 +80,26 @@ CUHEAP_EXPORT CUresult cuCtxDetach(CUcontext context) {
 
 CUHEAP_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   const CUresult result = driver().cuDevicePrimaryCtxRetain(out, device);
-  if (result == CUDA_SUCCESS) note_primary_context(device, *out);
+  if (result != CUDA_SUCCESS) return result;
+  note_primary_context(device, *out);
+  meet(number_of(*out), device);
   return result;
+}
+
+CUHEAP_EXPORT CUresult cuCtxCreate_v2(CUcontext* out, unsigned flags, CUdevice device) {
+  return create_context(out, device, [&] { return driver().cuCtxCreate_v2(out, flags, device); });
+}
+
+CUHEAP_EXPORT CUresult cuCtxCreate(CUcontext* out, unsigned flags, CUdevice device) {
+  return create_context(out, device, [&] { return driver().cuCtxCreate(out, flags, device); });
+}
+
+CUHEAP_EXPORT CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* affinity, int count, unsigned flags, CUdevice device) {
+  return create_context(out, device, [&] { return driver().cuCtxCreate_v3(out, affinity, count, flags, device); });
+}
+
+CUHEAP_EXPORT CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* params, unsigned flags, CUdevice device) {
+  return create_context(out, device, [&] { return driver().cuCtxCreate_v4(out, params, flags, device); });
 }
 
 CUHEAP_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
@@ -109,30 +144,28 @@ CUHEAP_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer) {
 
 CUHEAP_EXPORT CUresult cuStreamCreate(CUstream* out, unsigned flags) {
   const CUresult result = driver().cuStreamCreate(out, flags);
-  tell_stream_created(result, out);
+  meet_current(result);
   return result;
 }
 
 CUHEAP_EXPORT CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int priority) {
   const CUresult result = driver().cuStreamCreateWithPriority(out, flags, priority);
-  tell_stream_created(result, out);
+  meet_current(result);
   return result;
 }
 
 CUHEAP_EXPORT CUresult cuGreenCtxStreamCreate(CUstream* out, CUgreenCtx context, unsigned flags, int priority) {
   const CUresult result = driver().cuGreenCtxStreamCreate(out, context, flags, priority);
-  tell_stream_created(result, out);
+  meet_current(result);
   return result;
 }
 
 CUHEAP_EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
-  before_stream_destroyed(stream);
-  return driver().cuStreamDestroy_v2(stream);
+  return destroy_stream(stream, [&] { return driver().cuStreamDestroy_v2(stream); });
 }
 
 CUHEAP_EXPORT CUresult cuStreamDestroy(CUstream stream) {
-  before_stream_destroyed(stream);
-  return driver().cuStreamDestroy(stream);
+  return destroy_stream(stream, [&] { return driver().cuStreamDestroy(stream); });
 }
 
 CUHEAP_EXPORT CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs* args) {

@@ -7,27 +7,48 @@
 namespace cuheap {
 namespace {
 
-void after_begin(CUresult result, CUstream stream, CUstreamCaptureMode mode) {
-  if (result != CUDA_SUCCESS || !is_armed()) return;
-  const KeepErrno keep;
-  {
-    const HookScope scope;
-    if (!scope) return;
-    note_capture_begun(scope, stream, mode);
-  }
-  allocator().capture_begun(current_context().context, stream);
-  note(EventKind::CaptureBegin, Floor::Allocation, 0, 0, 0, 0, stream);
+/// A stream's own context; that of a default stream is the current one.
+std::uint64_t context_of(CUstream stream) {
+  CUcontext context = nullptr;
+  const bool is_default = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  if (is_default || driver().cuStreamGetCtx(stream, &context) != CUDA_SUCCESS) return current_context().context;
+  return reinterpret_cast<std::uint64_t>(context);
 }
 
-void after_end(CUresult result, CUstream stream, const CUgraph* graph) {
-  if (!ends_capture(result) || !is_armed()) return;
+CaptureTicket before_begin(CUstream stream, CUstreamCaptureMode mode) {
+  if (!is_armed()) return {};
   const KeepErrno keep;
+  const std::uint64_t context = context_of(stream);
+  CaptureTicket ticket;
   {
     const HookScope scope;
-    if (!scope || !note_capture_ended(scope, stream)) return;
+    if (scope) ticket = note_capture_begun(scope, stream, mode, context);
   }
-  allocator().capture_ended(stream, result == CUDA_SUCCESS && graph != nullptr ? *graph : nullptr);
-  note(EventKind::CaptureEnd, Floor::Allocation, 0, 0, 0, 0, stream);
+  if (ticket) allocator().capture_begun(context, stream);
+  return ticket;
+}
+
+/// The pool hears of a capture before the driver begins it, so that no fence of another thread falls into it.
+template <typename Call>
+CUresult begin_capture(CUstream stream, CUstreamCaptureMode mode, Call&& call) {
+  const CaptureTicket ticket = before_begin(stream, mode);
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS) {
+    close_capture(ticket, stream, nullptr);
+  } else if (ticket) {
+    note(EventKind::CaptureBegin, Floor::Allocation, 0, 0, 0, 0, stream);
+  }
+  return result;
+}
+
+template <typename Call>
+CUresult end_capture(CUstream stream, const CUgraph* graph, Call&& call) {
+  const CaptureTicket ticket = open_capture_of(stream);
+  const CUresult result = call();
+  if (!ends_capture(result)) return result;
+  const bool is_whole = result == CUDA_SUCCESS && graph != nullptr;
+  if (close_capture(ticket, stream, is_whole ? *graph : nullptr)) note(EventKind::CaptureEnd, Floor::Allocation, 0, 0, 0, 0, stream);
+  return result;
 }
 
 void after_instantiate(CUresult result, const CUgraphExec* exec, CUgraph graph) {
@@ -67,54 +88,42 @@ CUHEAP_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mo
 }
 
 CUHEAP_EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
-  const CUresult result = driver().cuStreamBeginCapture_v2(stream, mode);
-  after_begin(result, stream, mode);
-  return result;
+  return begin_capture(stream, mode, [&] { return driver().cuStreamBeginCapture_v2(stream, mode); });
 }
 
 CUHEAP_EXPORT CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode) {
-  const CUresult result = driver().cuStreamBeginCapture_v2_ptsz(stream, mode);
-  after_begin(result, stream_of(stream, true), mode);
-  return result;
+  return begin_capture(stream_of(stream, true), mode,
+                       [&] { return driver().cuStreamBeginCapture_v2_ptsz(stream, mode); });
 }
 
 // The first form had no mode and captured globally.
 CUHEAP_EXPORT CUresult cuStreamBeginCapture(CUstream stream) {
-  const CUresult result = driver().cuStreamBeginCapture(stream);
-  after_begin(result, stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
-  return result;
+  return begin_capture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL, [&] { return driver().cuStreamBeginCapture(stream); });
 }
 
 CUHEAP_EXPORT CUresult cuStreamBeginCapture_ptsz(CUstream stream) {
-  const CUresult result = driver().cuStreamBeginCapture_ptsz(stream);
-  after_begin(result, stream_of(stream, true), CU_STREAM_CAPTURE_MODE_GLOBAL);
-  return result;
+  return begin_capture(stream_of(stream, true), CU_STREAM_CAPTURE_MODE_GLOBAL,
+                       [&] { return driver().cuStreamBeginCapture_ptsz(stream); });
 }
 
 CUHEAP_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode* dependencies,
                                                    const CUgraphEdgeData* edges, size_t count, CUstreamCaptureMode mode) {
-  const CUresult result = driver().cuStreamBeginCaptureToGraph(stream, graph, dependencies, edges, count, mode);
-  after_begin(result, stream, mode);
-  return result;
+  return begin_capture(stream, mode,
+                       [&] { return driver().cuStreamBeginCaptureToGraph(stream, graph, dependencies, edges, count, mode); });
 }
 
 CUHEAP_EXPORT CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode* dependencies,
                                                         const CUgraphEdgeData* edges, size_t count, CUstreamCaptureMode mode) {
-  const CUresult result = driver().cuStreamBeginCaptureToGraph_ptsz(stream, graph, dependencies, edges, count, mode);
-  after_begin(result, stream_of(stream, true), mode);
-  return result;
+  return begin_capture(stream_of(stream, true), mode,
+                       [&] { return driver().cuStreamBeginCaptureToGraph_ptsz(stream, graph, dependencies, edges, count, mode); });
 }
 
 CUHEAP_EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
-  const CUresult result = driver().cuStreamEndCapture(stream, graph);
-  after_end(result, stream, graph);
-  return result;
+  return end_capture(stream, graph, [&] { return driver().cuStreamEndCapture(stream, graph); });
 }
 
 CUHEAP_EXPORT CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph* graph) {
-  const CUresult result = driver().cuStreamEndCapture_ptsz(stream, graph);
-  after_end(result, stream_of(stream, true), graph);
-  return result;
+  return end_capture(stream_of(stream, true), graph, [&] { return driver().cuStreamEndCapture_ptsz(stream, graph); });
 }
 
 CUHEAP_EXPORT CUresult cuGraphAddMemAllocNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,

@@ -28,7 +28,6 @@ struct Caller {
   int device = -1;              // ordinal of the current context's device; -1: no current context
   std::uint64_t context = 0;    // the current CUcontext as a number; 0: none
   std::uint32_t generation = 0; // counts resets and destructions seen of that CUcontext value
-  std::uint32_t thread = 0;     // kernel thread id
   CaptureView capture;
 };
 
@@ -66,16 +65,16 @@ class DeviceAllocator {
   virtual std::uint64_t idle_bytes(int /*device*/) { return 0; }
 
   // What happened around it; called after the driver's success unless said otherwise.
+  /// There is such a context: made, retained, or seen at work. May be told often.
+  virtual void context_met(std::uint64_t /*context*/, std::uint32_t /*generation*/, int /*device*/) {}
   /// Before the driver ends the context (destroy, reset, last release): its blocks must not be handed out any more.
   virtual void context_ending(std::uint64_t /*context*/, std::uint32_t /*generation*/) {}
   /// After it: `ended` says whether the driver did it; if not, everything stays as it was.
   virtual void context_ended(std::uint64_t /*context*/, std::uint32_t /*generation*/, bool /*ended*/) {}
   virtual void peer_enabled(std::uint64_t /*context*/, std::uint64_t /*peer_context*/) {}
   virtual void peer_disabled(std::uint64_t /*context*/, std::uint64_t /*peer_context*/) {}
-  virtual void stream_created(std::uint64_t /*context*/, CUstream) {}
-  virtual void stream_destroyed(CUstream) {}  // before the driver destroys it
-  /// Best before the driver begins it (a refusal is then capture_ended with null): after the return no fence is being
-  /// recorded, so none can break the capture. Called after it, a fence of another thread may fall into the gap.
+  /// Before the driver begins it (a refusal is then capture_ended with null): after the return no fence is being recorded,
+  /// so none can break the capture. Every beginning has one end: by name, with its stream, or with its context.
   virtual void capture_begun(std::uint64_t /*context*/, CUstream) {}
   virtual void capture_ended(CUstream, CUgraph /*null: the capture failed*/) {}
   virtual void graph_destroyed(CUgraph) {}

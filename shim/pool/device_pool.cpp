@@ -85,7 +85,7 @@ void DevicePool::delist(PoolBlock** list, PoolBlock* block) {
 CUresult DevicePool::allocate_slowly(const AllocationRequest& request, const Need& need, CUdeviceptr* out) {
   const RelaxedCapture relaxed(*shared_->driver);
   for (unsigned round = 0; round < kMaxRounds; ++round) {
-    const bool settled = settle(false);
+    const bool settled = settle(Waiting::No);
     if (round != 0 || settled) {
       const PoolGuard guard(lock_);
       const FreeRange hole = find_hole(need);
@@ -326,7 +326,7 @@ CUresult DevicePool::release(const Caller& caller, Segment* segment, std::uint64
     }
   }
   if (block == nullptr) {
-    if (full && !shared_->is_still()) settle(false);
+    if (full && !shared_->is_still()) settle(Waiting::No);
     return CUDA_SUCCESS;
   }
   const CUresult result = wait_for(caller, *block);
@@ -340,12 +340,12 @@ CUresult DevicePool::release(const Caller& caller, Segment* segment, std::uint64
     figures_.live_bytes -= block->bytes;
     if (result == CUDA_SUCCESS) {
       finish(block);
-    } else {  // a capture began meanwhile
+    } else {  // a capture began meanwhile, or another device is not through
       figures_.waiting_bytes += block->held;
       defer(block, caller);
     }
   }
-  settle(true);  // what was freed during a capture
+  settle(Waiting::Native);  // what was freed during a capture
   give_back_exposed();
   if (tight_.load(std::memory_order_relaxed) && idle_bytes() != 0) reclaim(~std::uint64_t{0});
   return CUDA_SUCCESS;
@@ -357,12 +357,12 @@ CUresult DevicePool::wait_for(const Caller& caller, const PoolBlock& block) {
   contexts.learn(block.context, block.generation, device_);
   contexts.learn(caller.context, caller.generation, caller.device);
   ContextSet set;
-  const bool room = set.add(block.context) && set.add(caller.context) && contexts.add_accessors(device_, &set);
+  const bool room = set.add(block.context) && set.add(caller.context) && contexts.add_all(device_, &set);
   if (!room) return CUDA_ERROR_NOT_READY;  // deferred: the batch is synchronised in pieces
   Fence fence;
   CUresult result = contexts.record(shared_->captures, set, &fence);
   if (result != CUDA_SUCCESS) return result;
-  result = contexts.wait(shared_->captures, fence);
+  result = contexts.wait(shared_->captures, fence, Waiting::Native);
   contexts.recycle(&fence);
   return result;
 }

@@ -73,8 +73,8 @@ class DevicePool {
   /// The outside is about to learn of the block's physical memory. False: no live block there.
   bool expose(Segment* segment, std::uint64_t address);
 
-  /// Lets freed blocks whose fence has passed become free; waits for all of them if asked. True: some did.
-  bool settle(bool wait);
+  /// Lets freed blocks whose fence has passed become free; waits for them if asked. True: some did.
+  bool settle(Waiting waiting);
   /// Gives idle memory back to the driver until `bytes` are given back or nothing is left. Returns how much it was.
   std::uint64_t reclaim(std::uint64_t bytes);
   /// What relieves: settle, reclaim, and failing that, time for what other threads have in transit.

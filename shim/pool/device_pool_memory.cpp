@@ -97,7 +97,7 @@ bool DevicePool::close_batch(Batch* out) {
   open_.first = nullptr;
   open_.bytes = 0;
   ContextSet set;
-  bool room = shared_->contexts.add_accessors(device_, &set);
+  bool room = shared_->contexts.add_all(device_, &set);
   for (PoolBlock** at = &out->first; *at != nullptr;) {
     PoolBlock* block = *at;
     room = room && set.add(block->context) && set.add(block->free_context);
@@ -131,13 +131,13 @@ void DevicePool::finish_all(Batch* batch) {
   }
 }
 
-bool DevicePool::settle(bool wait) {
+bool DevicePool::settle(Waiting waiting) {
   {
     const PoolGuard guard(lock_);
     if (settling_ || (open_.first == nullptr && fenced_count_ == 0) || shared_->is_still()) return false;
     settling_ = true;
     // Before 12.5 there is no fence to ask, only contexts to wait for: that is better than to grow without end.
-    if (!shared_->contexts.has_events() && figures_.waiting_bytes > kFenceBatchBytes) wait = true;
+    if (!shared_->contexts.has_events() && figures_.waiting_bytes > kFenceBatchBytes) waiting = Waiting::All;
   }
   Contexts& contexts = shared_->contexts;
   const RelaxedCapture relaxed(*shared_->driver);
@@ -162,7 +162,8 @@ bool DevicePool::settle(bool wait) {
     if (fenced_count_ == 0) break;  // only the settling thread changes it
     Batch& front = fenced_[oldest_];
     if (shared_->is_still()) break;
-    const CUresult passed = wait ? contexts.wait(shared_->captures, front.fence) : contexts.query(front.fence);
+    const CUresult passed = waiting == Waiting::No ? contexts.query(front.fence)
+                                                   : contexts.wait(shared_->captures, front.fence, waiting);
     if (passed != CUDA_SUCCESS) break;
     contexts.recycle(&front.fence);
     const PoolGuard guard(lock_);
@@ -315,7 +316,7 @@ std::uint64_t DevicePool::reclaim(std::uint64_t bytes) {
 
 bool DevicePool::relieve(std::uint64_t bytes) {
   const unsigned epoch = epoch_.load(std::memory_order_acquire);
-  const bool settled = settle(true);
+  const bool settled = settle(Waiting::All);
   if (reclaim(bytes) != 0 || settled) return true;
   // Another thread may hold in transit what it will not be able to use; wait a moment, without any lock.
   for (int i = 0; i < kTransitYields && in_transit_.load(std::memory_order_acquire) != 0; ++i) sched_yield();
@@ -347,7 +348,7 @@ void DevicePool::context_ended(std::uint64_t context, std::uint32_t generation) 
       }
     }
   }
-  settle(false);
+  settle(Waiting::No);
   give_back_exposed();
   reclaim(~std::uint64_t{0});
 }

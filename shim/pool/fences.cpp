@@ -88,12 +88,15 @@ void GraphBook::remove(std::uint64_t graph) {
   count_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-bool ContextSet::add(std::uint64_t context) {
+bool ContextSet::add(std::uint64_t context, bool is_foreign) {
   if (context == 0) return true;
   for (unsigned i = 0; i < count; ++i) {
-    if (items[i] == context) return true;
+    if (items[i] != context) continue;
+    if (!is_foreign) foreign &= ~(std::uint64_t{1} << i);
+    return true;
   }
   if (count == kMax) return false;
+  if (is_foreign) foreign |= std::uint64_t{1} << count;
   items[count++] = context;
   return true;
 }
@@ -109,7 +112,7 @@ Contexts::Known* Contexts::make_known(std::uint64_t context, int device) {
   Known* known = find(context);
   if (known == nullptr) known = find(0);
   if (known == nullptr) {
-    overflowed_ = true;  // its fences are synchronisations
+    overflowed_.store(true, std::memory_order_relaxed);  // its fences are synchronisations
     return nullptr;
   }
   *known = Known{};
@@ -199,13 +202,25 @@ unsigned Contexts::accessors(int device, int* out, unsigned room) {
   return count;
 }
 
-bool Contexts::add_accessors(int device, ContextSet* set) {
+bool Contexts::add_all(int device, ContextSet* set) {
   const PoolGuard guard(lock_);
   bool room = true;
-  for (unsigned i = 0; i < pair_count_; ++i) {
-    if (pairs_[i].to == device) room = set->add(pairs_[i].context) && room;
+  for (const Known& known : known_) {
+    if (known.context == 0) continue;
+    const bool is_near = known.device == device || reaches(known.device, device);
+    room = (is_near ? set->add(known.context) : set->add_foreign(known.context)) && room;
   }
   return room;
+}
+
+void Contexts::learn_named(std::uint64_t context) {
+  {
+    const PoolGuard guard(lock_);
+    if (context == 0 || find(context) != nullptr) return;
+  }
+  const int device = device_of(context);
+  const PoolGuard guard(lock_);
+  if (find(context) == nullptr) make_known(context, device);
 }
 
 CUevent Contexts::take_event(std::uint64_t context) {
@@ -227,7 +242,7 @@ CUevent Contexts::take_event(std::uint64_t context) {
 bool Contexts::is_gone(const Fence& fence, unsigned i) {
   const PoolGuard guard(lock_);
   const Known* known = find(fence.contexts.items[i]);
-  if (known == nullptr) return !overflowed_;
+  if (known == nullptr) return !has_overflowed();
   return known->life != fence.lives[i];
 }
 
@@ -287,11 +302,15 @@ CUresult Contexts::query(const Fence& fence) {
   return CUDA_SUCCESS;
 }
 
-CUresult Contexts::wait(CaptureGate& captures, const Fence& fence) {
+CUresult Contexts::wait(CaptureGate& captures, const Fence& fence, Waiting waiting) {
+  CUresult all = CUDA_SUCCESS;
   for (unsigned i = 0; i < fence.contexts.count; ++i) {
     CUresult result = CUDA_SUCCESS;
     if (is_gone(fence, i)) continue;
-    if (fence.events[i] == nullptr) {
+    if (waiting != Waiting::All && fence.contexts.is_foreign(i)) {
+      result = fence.events[i] != nullptr ? driver_->cuEventQuery(fence.events[i]) : CUDA_ERROR_NOT_READY;
+      if (result == CUDA_ERROR_NOT_READY) all = result;
+    } else if (fence.events[i] == nullptr) {
       result = synchronize(captures, fence.contexts.items[i]);
     } else {
       result = driver_->cuEventSynchronize(fence.events[i]);
@@ -299,7 +318,7 @@ CUresult Contexts::wait(CaptureGate& captures, const Fence& fence) {
     if (is_sticky(result)) return result;
     if (is_capture_error(result)) return CUDA_ERROR_NOT_READY;
   }
-  return CUDA_SUCCESS;
+  return all;
 }
 
 void Contexts::recycle(Fence* fence) {

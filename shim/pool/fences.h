@@ -58,11 +58,21 @@ class GraphBook {
 struct ContextSet {
   static constexpr unsigned kMax = 64;
   std::uint64_t items[kMax] = {};
+  std::uint64_t foreign = 0;  // a bit each: covered, but no native free would wait for it
   unsigned count = 0;
 
-  /// False: no room.
-  [[nodiscard]] bool add(std::uint64_t context);
+  /// False: no room. A context that was added as foreign is so no longer.
+  [[nodiscard]] bool add(std::uint64_t context) { return add(context, false); }
+  [[nodiscard]] bool add_foreign(std::uint64_t context) { return add(context, true); }
+  bool is_foreign(unsigned i) const { return (foreign >> i & 1) != 0; }
+
+ private:
+  bool add(std::uint64_t context, bool is_foreign);
 };
+
+/// Whom a wait waits for. Native: those that a native free would wait for; the others must have passed already, for work of
+/// another device may itself wait for what the host does after the free.
+enum class Waiting : std::uint8_t { No, Native, All };
 
 /// One event per context, or (before driver 12.5) the contexts themselves, to be waited for.
 struct Fence {
@@ -91,14 +101,20 @@ class Contexts {
   bool unpair(std::uint64_t context, std::uint64_t peer);
   /// Devices other than `device` that may reach its memory.
   unsigned accessors(int device, int* out, unsigned room);
-  /// Adds the contexts that may reach the memory of `device` from elsewhere. False: no room.
-  [[nodiscard]] bool add_accessors(int device, ContextSet* set);
+  /// Adds every context of the process. Those of other devices without peer access are foreign: they reach the memory of
+  /// `device` by copies between peers only. False: no room.
+  [[nodiscard]] bool add_all(int device, ContextSet* set);
+  /// Named by a stream; nothing else is known of it.
+  void learn_named(std::uint64_t context);
+  /// There are contexts that no fence covers.
+  bool has_overflowed() const { return overflowed_.load(std::memory_order_relaxed); }
 
   /// Records everything queued so far in these contexts. Fails without trace: NOT_READY if a capture is open.
   [[nodiscard]] CUresult record(CaptureGate& captures, const ContextSet& contexts, Fence* out);
   /// SUCCESS: all done. NOT_READY: not yet. Else the driver's (sticky) answer.
   [[nodiscard]] CUresult query(const Fence& fence);
-  [[nodiscard]] CUresult wait(CaptureGate& captures, const Fence& fence);
+  /// NOT_READY as well if a context that is not waited for has not passed.
+  [[nodiscard]] CUresult wait(CaptureGate& captures, const Fence& fence, Waiting waiting = Waiting::All);
   /// Gives the events back for reuse.
   void recycle(Fence* fence);
 
@@ -106,7 +122,7 @@ class Contexts {
   void after_fork_in_child() { lock_.reset(); }
 
  private:
-  static constexpr unsigned kMaxContexts = 64;
+  static constexpr unsigned kMaxContexts = 56;  // fewer than a set holds: there is room for one that is not known
   static constexpr unsigned kMaxPairs = 256;
   static constexpr unsigned kMaxEvents = 16;  // kept per context
   struct Known {
@@ -138,7 +154,7 @@ class Contexts {
   const DriverTable* driver_ = nullptr;
   bool has_events_ = false;
   std::uint32_t next_life_ = 1;
-  bool overflowed_ = false;  // more contexts than places: one that is not known may yet be alive
+  std::atomic<bool> overflowed_{false};  // more contexts than places: one that is not known may yet be alive
   Known known_[kMaxContexts] = {};
   Pair pairs_[kMaxPairs] = {};
   unsigned pair_count_ = 0;

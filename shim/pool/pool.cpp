@@ -82,7 +82,7 @@ Pool::Device* Pool::device_for(const AllocationRequest& request) {
   if (is_off_.load(std::memory_order_acquire) || !process::is_owner()) return nullptr;
   if (request.bytes == 0 || caller.context == 0 || caller.device < 0 || caller.device >= kMaxDevices) return nullptr;
   if ((request.site_bits & config_.step_aside_bits) != 0 || caller.capture.prohibited) return nullptr;
-  if (shared_.frozen.load(std::memory_order_relaxed)) return nullptr;
+  if (shared_.frozen.load(std::memory_order_relaxed) || shared_.contexts.has_overflowed()) return nullptr;
   Device& device = devices_[caller.device];
   Arming arming = device.arming.load(std::memory_order_acquire);
   if (arming == Arming::Unknown && !shared_.captures.open() && !process::is_exiting()) arming = arm(caller.device);
@@ -197,8 +197,14 @@ CUresult Pool::release(const Caller& caller, CUdeviceptr address) {
 }
 
 CUresult Pool::release_async(const Caller& caller, CUdeviceptr address, CUstream stream) {
-  // For memory of cuMemAlloc the driver takes all its uses as done before the free is queued; so no order with the
-  // stream is needed, only our usual fence, and no waiting.
+  // The fence covers all that is queued in any context, so the stream's too, and nothing waits.
+  CUcontext context = nullptr;
+  const bool is_default = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  const bool is_ours = address != 0 && shared_.segments.find(address) != nullptr && process::is_owner();
+  if (is_ours && !is_default && shared_.driver->cuStreamGetCtx(stream, &context) == CUDA_SUCCESS) {
+    const HookScope scope;
+    if (scope) shared_.contexts.learn_named(number_of(context));
+  }
   bool handled = false;
   const CUresult result = end_block(caller, address, true, &handled);
   return handled ? result : shared_.driver->cuMemFreeAsync(address, stream);
@@ -232,7 +238,7 @@ CUresult Pool::memory_info(const Caller& caller, std::size_t* free, std::size_t*
   if (device != nullptr && free != nullptr && total != nullptr) {
     const HookScope scope;
     if (scope) {
-      device->pool->settle(true);
+      device->pool->settle(Waiting::Native);
       idle = device->pool->idle_bytes();
     }
   }
@@ -355,6 +361,12 @@ std::uint64_t Pool::idle_bytes(int device) {
   return scope && armed_device != nullptr ? armed_device->pool->idle_bytes() : 0;
 }
 
+void Pool::context_met(std::uint64_t context, std::uint32_t generation, int device) {
+  if (!process::is_owner() || device < 0) return;
+  const HookScope scope;
+  if (scope) shared_.contexts.learn(context, generation, device);
+}
+
 void Pool::context_ended(std::uint64_t context, std::uint32_t generation, bool ended) {
   if (!ended) return;
   shared_.contexts.forget(context);
@@ -421,7 +433,7 @@ void Pool::graph_exec_destroyed(CUgraphExec exec) {
 void Pool::frozen(bool is_frozen) {
   if (is_frozen) {
     each_armed([](DevicePool& pool) {
-      pool.settle(true);
+      pool.settle(Waiting::All);
       pool.reclaim(~std::uint64_t{0});
     });
   }

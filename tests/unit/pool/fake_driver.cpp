@@ -77,6 +77,10 @@ void FakeDriver::reset(std::uint64_t capacity, int devices) {
   table_.cuCtxSynchronize = [] { return driver().context_synchronize(); };
   table_.cuCtxPushCurrent_v2 = [](CUcontext context) { return driver().push(context); };
   table_.cuCtxPopCurrent_v2 = [](CUcontext* out) { return driver().pop(out); };
+  table_.cuStreamGetCtx = [](CUstream stream, CUcontext* out) {  // a stream is numbered as its context
+    *out = reinterpret_cast<CUcontext>(stream);
+    return CUDA_SUCCESS;
+  };
   table_.cuCtxGetDevice = [](CUdevice* out) { return driver().context_device(out); };
   table_.cuDeviceGet = [](CUdevice* out, int ordinal) {
     *out = ordinal;

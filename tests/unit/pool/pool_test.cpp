@@ -376,6 +376,65 @@ TEST_F(PoolTest, AFreeWaitsForTheFreeingContextAndForPeersToo) {
   EXPECT_FALSE(gpu.is_busy(other));
 }
 
+TEST_F(PoolTest, AFreeWaitsForTheOtherContextsOfItsDevice) {
+  start(1 * kGiB);
+  const auto other = gpu.new_context(0);
+  pool->context_met(other, 0, 0);
+  const CUdeviceptr block = get(5 * kMiB);
+  gpu.launch(other, block, 5 * kMiB);
+
+  ASSERT_EQ(free(block), CUDA_SUCCESS);
+
+  EXPECT_FALSE(gpu.is_busy(other));
+}
+
+// A copy between peers without access: nothing says what it touches, and it may wait for what the host does next.
+TEST_F(PoolTest, AFreeNeitherWaitsForAnotherDeviceNorHandsOutWhatItMayUse) {
+  start(1 * kGiB, 2);
+  const auto other = gpu.context_of(1);
+  pool->context_met(other, 0, 1);
+  const CUdeviceptr block = get(5 * kMiB);
+  gpu.launch(other, 0, 0);
+
+  ASSERT_EQ(free(block), CUDA_SUCCESS);
+
+  EXPECT_TRUE(gpu.is_busy(other));
+  const CUdeviceptr next = get(5 * kMiB);
+  EXPECT_NE(next, block);
+  gpu.finish(other);
+  free_bytes();
+  EXPECT_EQ(pool->figures(0).waiting_bytes, 0u);
+  EXPECT_EQ(free(next), CUDA_SUCCESS);
+}
+
+TEST_F(PoolTest, MemoryThatAnotherDeviceMayUseIsWaitedForWhenItIsNeeded) {
+  start(64 * kMiB, 2);
+  const auto other = gpu.context_of(1);
+  pool->context_met(other, 0, 1);
+  const CUdeviceptr block = get(60 * kMiB);
+  gpu.launch(other, 0, 0);
+  ASSERT_EQ(free(block), CUDA_SUCCESS);
+  ASSERT_TRUE(gpu.is_busy(other));
+
+  const CUdeviceptr next = get(60 * kMiB);
+
+  EXPECT_NE(next, 0u);
+  EXPECT_FALSE(gpu.is_busy(other));
+  EXPECT_EQ(free(next), CUDA_SUCCESS);
+}
+
+TEST_F(PoolTest, AStreamOrderedFreeCoversTheContextOfItsStream) {
+  start(1 * kGiB);
+  const auto other = gpu.new_context(0);
+  const CUdeviceptr block = get(5 * kMiB);
+  gpu.launch(other, block, 5 * kMiB);
+
+  ASSERT_EQ(pool->release_async(caller_on(0), block, reinterpret_cast<CUstream>(other)), CUDA_SUCCESS);
+
+  free_bytes();
+  EXPECT_FALSE(gpu.is_busy(other));
+}
+
 TEST_F(PoolTest, SynchronisesWhereThereAreNoContextEvents) {
   start(1 * kGiB, 1, [](PoolConfig& config) { config.has_context_events = false; });
   const CUdeviceptr block = get(5 * kMiB);
@@ -411,6 +470,33 @@ TEST_F(PoolTest, OrderedFreesAreWaitedForWhenMemoryIsShort) {
 
   EXPECT_NE(get(60 * kMiB), 0u);
   EXPECT_EQ(flags, kEventPooled);
+}
+
+// ---- events
+
+/// Looks into the pool whenever a granule's beginning is recorded.
+class WatchingSink final : public EventSink {
+ public:
+  void record(const Event& event) override {
+    if (event.kind == EventKind::Allocate && event.family == Family::PoolGranule) seen_held += pool->figures(0).held_bytes;
+    births += event.kind == EventKind::Allocate;
+  }
+  Pool* pool = nullptr;
+  std::uint64_t seen_held = 0;
+  unsigned births = 0;
+};
+
+// Else another thread could give the granule back, and its end would be recorded before its beginning.
+TEST_F(PoolTest, AGranuleIsRecordedBeforeAnybodyCanHaveIt) {
+  WatchingSink watching;
+  start(1 * kGiB, 1, [&](PoolConfig& config) { config.sink = &watching; });
+  watching.pool = pool.get();
+
+  const CUdeviceptr block = get(5 * kMiB);
+
+  EXPECT_EQ(watching.births, 3u);
+  EXPECT_EQ(watching.seen_held, 0u);
+  EXPECT_EQ(free(block), CUDA_SUCCESS);
 }
 
 // ---- captures and graphs
