@@ -155,7 +155,7 @@ template <typename Call>
   unw_cursor_t cursor;
   memset(&context, 0, sizeof(context));
   const auto here = reinterpret_cast<std::uintptr_t>(&context);
-  const Readable allowed{walked, {here, here + sizeof(context)}};
+  const Readable allowed{walked, {here, here + sizeof(context), false}};
   readable = &allowed;
   way_out = way;
   int result = kGaveUp;
@@ -213,14 +213,17 @@ Step step_signal(StackBounds& stack, Frame& frame) {
   frame.address = word_at(context + kIp);
   frame.bp = word_at(context + kBp);
   frame.sp = word_at(context + kSp);
-  if (!is_mapped(frame.sp, frame.sp + 8)) return Step::Done;
+  if (!is_readable(frame.sp, frame.sp + 8)) return Step::Done;
   stack = find_stack(frame.sp);
   return Step::Caller;
 }
 
-// Code without unwind information (JIT, hand-written assembly): a guess by frame pointer, with every doubt an end.
+// Code without unwind information (JIT, hand-written assembly): a guess by frame pointer, with every doubt an end. Such code
+// may use the register for anything, so on a fiber's stack, whose upper end nobody knows, it is not followed at all.
 Step step_by_frame_pointer(const StackBounds& stack, Frame& frame) {
+  if (stack.is_foreign) return Step::Done;
   if (frame.bp < frame.sp || !stack.holds_word(frame.bp) || !stack.holds_word(frame.bp + 8)) return Step::Done;
+  if (!is_readable(frame.bp, frame.bp + 16)) return Step::Done;
   const std::uintptr_t bp = word_at(frame.bp);
   frame.address = word_at(frame.bp + 8) - 1;
   frame.sp = frame.bp + 16;

@@ -255,6 +255,47 @@ TEST_F(BacktraceTest, EndsTheStackWhereRegistersAreRubbish) {
   munmap(code, 4096);
 }
 
+ucontext_t jit_home, jit_fiber;
+void (*jit_code)(void*, void (*)());
+void* jit_rbp;
+Frames from_jit_fiber;
+NOINLINE void called_in_jit_fiber() {
+  std::uintptr_t frames[kMaxFrames];
+  const Backtrace trace = capture(frames, kMaxFrames);
+  from_jit_fiber.assign(frames, frames + trace.depth);
+}
+NOINLINE void jit_fiber_main() {
+  jit_code(jit_rbp, &called_in_jit_fiber);
+  asm volatile("" ::: "memory");
+}
+
+// A fiber with a guard page above it; its code has no tables and uses the frame pointer for something else: whatever that
+// points at is not to be touched.
+TEST_F(BacktraceTest, FollowsNoGuessOnAFibersStack) {
+  static constexpr unsigned char kCode[] = {0x55, 0x48, 0x89, 0xfd, 0xff, 0xd6, 0x5d, 0xc3};  // push %rbp; mov %rdi,%rbp; call *%rsi; pop %rbp; ret
+  constexpr std::size_t kBytes = 64 * 1024;
+  void* const code = mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memcpy(code, kCode, sizeof(kCode));
+  jit_code = reinterpret_cast<void (*)(void*, void (*)())>(code);
+  auto* const pages = static_cast<char*>(mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_EQ(mprotect(pages + kBytes, kBytes, PROT_NONE), 0);
+  for (const std::ptrdiff_t offset : {64, -8, -4096}) {
+    jit_rbp = pages + kBytes + offset;
+    getcontext(&jit_fiber);
+    jit_fiber.uc_stack.ss_sp = pages;
+    jit_fiber.uc_stack.ss_size = kBytes;
+    jit_fiber.uc_link = &jit_home;
+    makecontext(&jit_fiber, &jit_fiber_main, 0);
+
+    swapcontext(&jit_home, &jit_fiber);
+
+    ASSERT_EQ(from_jit_fiber.size(), 2u) << "goes on behind the code without tables";
+    EXPECT_EQ(from_jit_fiber.back(), reinterpret_cast<std::uintptr_t>(code) + 5);
+  }
+  munmap(pages, 2 * kBytes);
+  munmap(code, 4096);
+}
+
 TEST_F(BacktraceTest, ForgetsWhatLayAtAnAddressBeforeAnUnload) {
   void* first_base = nullptr;
   int same_address = 0;

@@ -3,8 +3,10 @@
 #include <alloca.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 
+#include <cerrno>
 #include <cstring>
 #include <thread>
 
@@ -21,7 +23,7 @@ StackBounds bounds_by_libc() {
   pthread_getattr_np(pthread_self(), &attributes);
   pthread_attr_getstack(&attributes, &low, &bytes);
   pthread_attr_destroy(&attributes);
-  return {reinterpret_cast<std::uintptr_t>(low), reinterpret_cast<std::uintptr_t>(low) + bytes};
+  return {reinterpret_cast<std::uintptr_t>(low), reinterpret_cast<std::uintptr_t>(low) + bytes, false};
 }
 
 void expect_inside_of_libcs() {
@@ -30,7 +32,7 @@ void expect_inside_of_libcs() {
   EXPECT_EQ(bounds.low, here());
   EXPECT_GE(bounds.low, libc.low);
   EXPECT_NEAR(static_cast<double>(bounds.high), static_cast<double>(libc.high), 64 * 1024);  // thread-local storage, arguments
-  EXPECT_TRUE(is_mapped(bounds.low, bounds.high));
+  EXPECT_TRUE(is_readable(bounds.low, bounds.high));
 }
 
 TEST(StackBounds, AgreeWithTheCLibraryOnTheMainThread) {
@@ -45,7 +47,7 @@ TEST(StackBounds, AgreeWithTheCLibraryOnOtherThreads) { std::thread(expect_insid
   room[0] = 1;
   const StackBounds bounds = find_stack(here());
   ASSERT_EQ(bounds.low, here());
-  ASSERT_TRUE(is_mapped(bounds.low, bounds.high));
+  ASSERT_TRUE(is_readable(bounds.low, bounds.high));
   if (levels != 0) deeper(levels - 1);
   asm volatile("" ::"r"(&room) : "memory");
 }
@@ -70,8 +72,74 @@ TEST(StackBounds, OfAForeignStackEndWhereMemoryEnds) {
   munmap(pages, kBytes);
 }
 
+TEST(StackBounds, OfAForeignStackEndAtAGuardPage) {
+  constexpr std::size_t kBytes = 32 * 1024;
+  auto* const pages = static_cast<char*>(mmap(nullptr, 3 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  mprotect(pages + kBytes, kBytes, PROT_NONE);
+  const auto sp = reinterpret_cast<std::uintptr_t>(pages + kBytes / 2);
+
+  const StackBounds bounds = find_stack(sp);
+
+  EXPECT_TRUE(bounds.is_foreign);
+  EXPECT_EQ(bounds.high, reinterpret_cast<std::uintptr_t>(pages + kBytes));
+  munmap(pages, 3 * kBytes);
+}
+
+// A fiber right below the thread's own stack, with nothing between them but a guard.
+TEST(StackBounds, OfTheThreadsOwnDoNotReachDownAcrossAGuardPage) {
+  constexpr std::size_t kBytes = 256 * 1024;
+  static char* pages;
+  pages = static_cast<char*>(mmap(nullptr, 3 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  mprotect(pages + kBytes, kBytes, PROT_NONE);
+  for (const bool knows_own : {false, true}) {
+    static bool looks_first;
+    looks_first = knows_own;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    ASSERT_EQ(pthread_attr_setstack(&attributes, pages + 2 * kBytes, kBytes), 0);
+    pthread_t thread;
+    ASSERT_EQ(pthread_create(&thread, &attributes, [](void*) -> void* {
+                if (looks_first) { EXPECT_FALSE(find_stack(here()).is_foreign); }
+                const StackBounds fiber = find_stack(reinterpret_cast<std::uintptr_t>(pages + kBytes - 4096));
+                EXPECT_EQ(fiber.high, reinterpret_cast<std::uintptr_t>(pages + kBytes));
+                EXPECT_TRUE(fiber.is_foreign);
+                EXPECT_GE(find_stack(here()).high, reinterpret_cast<std::uintptr_t>(pages + 2 * kBytes));
+                return nullptr;
+              }, nullptr), 0);
+    pthread_join(thread, nullptr);
+    pthread_attr_destroy(&attributes);
+  }
+  munmap(pages, 3 * kBytes);
+}
+
+TEST(StackBounds, NothingIsReadableThatIsNot) {
+  auto* const page = static_cast<char*>(mmap(nullptr, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  const auto low = reinterpret_cast<std::uintptr_t>(page);
+  EXPECT_TRUE(is_readable(low, low + 8192));
+  mprotect(page + 4096, 4096, PROT_NONE);
+  EXPECT_TRUE(is_readable(low, low + 4096));
+  EXPECT_FALSE(is_readable(low, low + 8192));
+  EXPECT_FALSE(is_readable(low + 4096, low + 4104));
+  munmap(page, 8192);
+  EXPECT_FALSE(is_readable(low, low + 8));
+  EXPECT_FALSE(is_readable(~std::uintptr_t{0} - 7, 0)) << "an address that wraps";
+}
+
+TEST(StackBounds, AskingWhatIsReadableLeavesSignalMaskAndErrnoAlone) {
+  sigset_t before{}, after{};
+  pthread_sigmask(SIG_SETMASK, nullptr, &before);
+  const sigset_t all = [] { sigset_t set; sigfillset(&set); return set; }();
+  errno = 77;
+
+  EXPECT_TRUE(is_readable(reinterpret_cast<std::uintptr_t>(&all), reinterpret_cast<std::uintptr_t>(&all) + 8));
+
+  EXPECT_EQ(errno, 77);
+  pthread_sigmask(SIG_SETMASK, nullptr, &after);
+  for (int signal = 1; signal < NSIG; ++signal) EXPECT_EQ(sigismember(&before, signal), sigismember(&after, signal));
+}
+
 TEST(StackBounds, HoldWholeAlignedWordsOnly) {
-  const StackBounds bounds{0x1000, 0x2000};
+  const StackBounds bounds{0x1000, 0x2000, false};
   EXPECT_TRUE(bounds.holds_word(0x1000));
   EXPECT_TRUE(bounds.holds_word(0x1ff8));
   for (const std::uintptr_t outside : {0xff8, 0x1001, 0x1ffc, 0x2000}) EXPECT_FALSE(bounds.holds_word(outside));
