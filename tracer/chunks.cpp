@@ -5,13 +5,13 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "tracer/base/arena.h"
-#include "tracer/base/process.h"
 
 namespace cuheap {
 namespace {
@@ -75,8 +75,12 @@ int make_directories(const char* directory) {
   return S_ISDIR(status.st_mode) ? 0 : ENOTDIR;
 }
 
-bool thread_is_gone(std::uint32_t pid, std::uint32_t thread) {
-  return syscall(SYS_tgkill, pid, thread, 0) != 0 && errno == ESRCH;
+// The clock of a thread of this process (the encoding is the kernel's own: clock_getcpuclockid) is there as long as the
+// thread. Signal 0 would ask the same, but a sandbox may end a process for sending one.
+bool has_thread_clock(std::uint32_t thread) {
+  constexpr clockid_t kOfAThread = 4, kSchedulerTime = 2;
+  timespec time;
+  return clock_gettime(static_cast<clockid_t>(~thread << 3) | kOfAThread | kSchedulerTime, &time) == 0 || errno != EINVAL;
 }
 
 ChunkHeader* chunk_at(std::byte* extent, std::size_t index) {
@@ -265,7 +269,8 @@ void ChunkFile::release_tail(std::byte* chunk, std::uint64_t file_offset) {
 }
 
 void ChunkFile::sweep(std::size_t releases) {
-  const std::uint32_t pid = process::pid();
+  // Where even our own clock is refused the answers mean nothing, and every thread is taken for alive.
+  const bool can_ask = has_thread_clock(static_cast<std::uint32_t>(syscall(SYS_gettid)));
   std::size_t kept = 0;
   for (std::size_t e = 0; e < extent_count_; ++e) {
     const Extent extent = extents_[e];
@@ -275,7 +280,7 @@ void ChunkFile::sweep(std::size_t releases) {
       const ChunkState state = state_of(chunk);
       // The chunk of definitions carries the id of whoever opened it, but the process writes it on: it never goes with a thread.
       const bool is_shared = (chunk->flags & kChunkHoldsDefinitions) != 0;
-      if (state == ChunkState::Open && !is_shared && thread_is_gone(pid, chunk->thread)) {
+      if (state == ChunkState::Open && !is_shared && can_ask && !has_thread_clock(chunk->thread)) {
         std::atomic_ref<ChunkState>(chunk->state).store(ChunkState::Closed, std::memory_order_release);
         if (releases != 0) {
           release_tail(extent.base + i * kChunkBytes, extent.offset + i * kChunkBytes);

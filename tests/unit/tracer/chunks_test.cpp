@@ -2,9 +2,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <functional>
@@ -46,6 +50,29 @@ void in_child(const std::function<void()>& body) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status)) << "killed by signal " << WTERMSIG(status);
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// From here on the calling process gets `action` for this system call.
+void filter_system_call(long number, std::uint32_t action) {
+  sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, action), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{4, code};
+  ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+// Fills all chunks of the file, each by a thread that has ended.
+void use_up_by_dead_threads(ChunkFile& file) {
+  std::uint32_t last = 0;
+  while (ChunkHeader* const chunk = file.pop())
+    std::thread([&] {
+      TraceWriter writer;
+      last = static_cast<std::uint32_t>(gettid());
+      writer.open(chunk, last, 1, kChunkHoldsEvents);
+    }).join();
+  // join() returns a little before the kernel has let go of the thread.
+  while (std::filesystem::exists("/proc/self/task/" + std::to_string(last))) std::this_thread::yield();
 }
 
 TEST(ChunkStock, HandsEachChunkToOneThread) {
@@ -207,6 +234,37 @@ TEST(ChunkFile, KeepsTheChunkOfDefinitionsWhoseThreadEnded) {
   EXPECT_EQ(opened.file->mapped_extents(), 1u);
   const test::ReadTrace trace = test::read_trace(opened.file->path());
   EXPECT_EQ(trace.chunks.front().state, ChunkState::Open);
+}
+
+// A sandbox that forbids signals to threads: asking whether a thread lives must not be taken for one.
+TEST(ChunkFile, AsksForDeadThreadsWithoutSignals) {
+  TemporaryFolder folder;
+  in_child([&] {
+    OpenFile opened(folder.path());
+    use_up_by_dead_threads(*opened.file);
+    for (const long number : {SYS_tgkill, SYS_tkill, SYS_kill}) filter_system_call(number, SECCOMP_RET_KILL_PROCESS);
+
+    opened.file->sweep();
+
+    EXPECT_EQ(opened.file->mapped_extents(), 0u);
+  });
+}
+
+TEST(ChunkFile, TakesThreadsForAliveWhereItCannotAsk) {
+  TemporaryFolder folder;
+  for (const std::uint32_t error : {EPERM, ENOSYS, EINVAL})
+    in_child([&] {
+      OpenFile opened(folder.path() + "/" + std::to_string(error));
+      TraceWriter writer;
+      writer.open(opened.file->pop(), static_cast<std::uint32_t>(gettid()), 1, kChunkHoldsEvents);
+      use_up_by_dead_threads(*opened.file);
+      filter_system_call(SYS_clock_gettime, SECCOMP_RET_ERRNO | error);
+
+      opened.file->sweep();
+
+      EXPECT_EQ(opened.file->mapped_extents(), 1u);
+      for (const ChunkHeader& chunk : test::read_trace(opened.file->path()).chunks) EXPECT_EQ(chunk.state, ChunkState::Open);
+    });
 }
 
 TEST(ChunkFile, LeavesChunksOfLivingThreadsAlone) {
