@@ -173,7 +173,7 @@ const std::vector<Rule>& rules() {
       {"foreign_process",
        [](const Facts& f) {
          return f.driver_sampled && f.foreign >= f.request && f.foreign * 20 >= f.total &&
-                f.held + f.request <= f.total;
+                f.held + f.request <= f.total && f.leaked <= f.foreign;
        },
        {asked, foreign_text, free_text},
        [](const Facts&) -> Lines {

@@ -189,6 +189,20 @@ TEST(Oom, ALeakIsTheClassIfOneIsKnown) {
   EXPECT_NE(r.evidence[1].find("model"), std::string::npos);
 }
 
+TEST(Oom, ALeakThatHoldsMoreThanTheContextIsNoForeignProcess) {
+  TraceBuilder b;
+  b.device(10 * kGiB);
+  b.cuda_malloc(0x100000000, 9 * kGiB, b.site({"main", "grow"}));
+  refuse(b, Floor::Allocation, kGiB / 8);
+  sample(b, kGiB / 16, 10 * kGiB);  // nearly one for the context
+  EXPECT_EQ(only(b).oom_class, "foreign_process");
+  LeakReport leaks;
+  leaks.verdicts.resize(1);
+  leaks.verdicts[0].verdict = Verdict::Leak;
+  leaks.verdicts[0].live_bytes = 9 * kGiB;
+  EXPECT_EQ(only(b, &leaks).oom_class, "growth_leak");
+}
+
 TEST(Oom, RefusalsOfTheDriverBeforeOneOfTheFrameworkAreItsCause) {
   TraceBuilder b = card(8 * kGiB);
   refuse(b, Floor::Allocation, 3 * kGiB).thread = 2;  // another thread's
