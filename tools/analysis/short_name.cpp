@@ -224,6 +224,16 @@ std::vector<std::string> own_callers(const Trace& trace, SiteId site, std::size_
 
 }  // namespace
 
+std::string long_name(const Trace& trace, SiteId site, std::size_t callers) {
+  std::string name = short_name(trace, site);
+  const char* by = ", called by ";
+  for (const std::string& caller : own_callers(trace, site, callers)) {
+    name += by + caller;
+    by = ", by ";
+  }
+  return name;
+}
+
 std::vector<std::string> short_names(const Trace& trace, std::span<const SiteId> sites) {
   constexpr std::size_t kMostCallers = 4;
   std::vector<std::string> names;

@@ -26,6 +26,10 @@ const Frame* own_frame(const Trace& trace, SiteId site);
 /// "function (file:line)"; "function (module)" where no line is known; "no stack" for the empty one.
 std::string short_name(const Trace& trace, SiteId site);
 
+/// The name and the user's own callers outside it, up to `callers`: "carve (pool.cpp:66), called by take, by remember". For
+/// lists whose rows may all come through one allocator of the program's own.
+std::string long_name(const Trace& trace, SiteId site, std::size_t callers);
+
 /// The same for a list that is read together: where two sites would carry one name, both also name their callers ("carve,
 /// called by take, by remember_metrics"), as many as it takes to tell them apart, up to four.
 std::vector<std::string> short_names(const Trace& trace, std::span<const SiteId> sites);

@@ -71,14 +71,13 @@ void print_floor(const Trace& trace, const FloorFragmentation& f) {
              size_text(f.wholly_idle_bytes), size_text(f.largest_hole));
   for (const auto& [size, count] : f.holes)
     fmt::print("  {:>11} to {:<11}{:>9} holes\n", size_text(size), size_text(2 * size), count_text(count));
-  std::vector<SiteId> shown;
-  for (std::size_t i = 0; i < std::min(kShown, f.pinning_sites.size()); ++i) shown.push_back(f.pinning_sites[i].site);
-  const std::vector<std::string> names = short_names(trace, shown);
-  for (std::size_t i = 0; i < shown.size(); ++i) {
+  // Whose memory pins is often a matter of who asked an allocator of the program's own: callers belong to the name.
+  constexpr std::size_t kCallers = 3;
+  for (std::size_t i = 0; i < std::min(kShown, f.pinning_sites.size()); ++i) {
     const PinningSite& site = f.pinning_sites[i];
     if (i == 0) fmt::print("  {:>11}{:>11}{:>10}  {}\n", "pins idle", "with live", "segments", "where");
     fmt::print("  {:>11}{:>11}{:>10}  {}\n", size_text(site.pinned_idle_bytes), size_text(site.live_bytes),
-               count_text(site.segments), printable(names[i]));
+               count_text(site.segments), printable(long_name(trace, site.site, kCallers)));
   }
 }
 

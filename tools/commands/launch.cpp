@@ -4,6 +4,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -170,6 +171,8 @@ class SignalForwarding {
   std::vector<char*> arguments;
   for (const std::string& word : options.command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
+  // Whoever kills us means the program: it must not stay behind, holding the GPU.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (options.stdout_to_stderr) ::dup2(STDERR_FILENO, STDOUT_FILENO);
   ::execvp(arguments[0], arguments.data());
   const int error = errno;

@@ -80,6 +80,24 @@ TEST(ShortName, OwnWrappersOfAllocatorsGiveWayToTheirCallers) {
   EXPECT_EQ(short_name(b.build(), s), "allocate_kv_cache (server.cpp:7)");
 }
 
+TEST(ShortName, SitesOfOneNameAreToldApartByTheirCallers) {
+  TraceBuilder b;
+  const SiteId main = b.push(0, native("main", "a", "/a.cpp", 1));
+  SiteId one = b.push(main, native("forward(int)", "a", "/a.cpp", 10));
+  SiteId two = b.push(main, native("remember(int)", "a", "/a.cpp", 20));
+  one = b.push(b.push(one, native("take(int)", "a", "/a.cpp", 30)), native("carve(int)", "a", "/a.cpp", 40));
+  two = b.push(b.push(two, native("take(int)", "a", "/a.cpp", 30)), native("carve(int)", "a", "/a.cpp", 40));
+  const SiteId other = b.push(main, native("load(int)", "a", "/a.cpp", 50));
+
+  const SiteId sites[] = {one, two, other};
+  const std::vector<std::string> names = short_names(b.build(), sites);
+
+  EXPECT_EQ(names[0], "carve (a.cpp:40), called by take, by forward");
+  EXPECT_EQ(names[1], "carve (a.cpp:40), called by take, by remember");
+  EXPECT_EQ(names[2], "load (a.cpp:50)");
+  EXPECT_EQ(long_name(b.build(), two, 2), "carve (a.cpp:40), called by take, by remember");
+}
+
 TEST(ShortName, BackwardPassesAreNamedByTheirStep) {
   TraceBuilder b;
   SiteId s = b.push(0, native("clone3", "libc.so.6"));

@@ -101,7 +101,8 @@ class Answers(InFolder):
     def test_oom_has_the_fatal_one_first_and_folds_the_others(self):
         content = json.loads(json.dumps(SNAPSHOT))
         events = content["device_traces"][0]
-        events[3:] = [{"action": "oom", "device_free": 5, "size": (1 << 40) + i, "stream": 0, "time_us": 3000 + i, "frames": []} for i in range(20)]
+        events[3:] = [{"action": "oom", "device_free": 5, "size": (1 << 40) + i, "stream": 0, "time_us": 3000 + i, "frames": []}
+                      for i in range(20)]
         made = cuheap("import", self.snapshot(content=content), "-o", self.folder / "run")
         self.assertEqual(made.returncode, 0, made.stderr)
         text = cuheap("oom", self.folder / "run").stdout
@@ -258,6 +259,19 @@ class Running(InFolder):
             process.send_signal(signal.SIGTERM)
             self.assertEqual(process.stdout.read(), "got\n")
             self.assertEqual(process.wait(timeout=20), 5)
+
+    def test_a_killed_recorder_leaves_no_program_behind(self):
+        with subprocess.Popen([CUHEAP, "run", "-o", self.folder / "run", "--", "sh", "-c", "echo $$; exec sleep 60"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            program = int(process.stdout.readline())
+            process.kill()
+            process.wait()
+            # Its end of the pipe closes when the program is gone.
+            self.assertEqual(process.stdout.read(), "")
+        with self.assertRaises(ProcessLookupError):
+            for _ in range(1000):
+                os.kill(program, 0)
+                os.sched_yield()
 
     def test_the_programs_signal_state_is_untouched(self):
         bare = subprocess.run(["grep", "^Sig[BIC]", "/proc/self/status"], capture_output=True, text=True, check=True).stdout
