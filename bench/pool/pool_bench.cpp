@@ -182,7 +182,7 @@ void grow(benchmark::State& state) {
       state.PauseTiming();
       for (const CUdeviceptr block : blocks) bench.drop(block);
       blocks.clear();
-      static_cast<void>(bench.pool->relieve(bench.request.caller, ~std::size_t{0}));
+      static_cast<void>(bench.pool->relieve(bench.request.caller.device, ~std::size_t{0}));
       state.ResumeTiming();
     }
   }

@@ -166,6 +166,12 @@ void after_allocation(const PendingAllocation& pending, CUresult result, std::ui
   if ((event_flags & kEventPooled) == 0) sample_memory_info(pending.request.caller, now);
 }
 
+bool relieve(int device, std::size_t bytes) {
+  if (!is_armed()) return false;
+  const KeepErrno keep;
+  return allocator().relieve(device, bytes);
+}
+
 PendingFree before_free(BlockTable& table, std::uint64_t address, CUstream stream) {
   PendingFree pending;
   pending.key = address;

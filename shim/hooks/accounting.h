@@ -40,12 +40,22 @@ inline void after_allocation(const PendingAllocation& pending, CUresult result, 
   after_allocation(pending, result, result == CUDA_SUCCESS ? reinterpret_cast<std::uint64_t>(*out) : 0);
 }
 
+constexpr int kAnyDevice = -1;
+constexpr std::size_t kAnyBytes = ~std::size_t{0};  // the call does not say how much it needs
+
+/// Asks the allocator to give memory of the device back to the driver.
+bool relieve(int device, std::size_t bytes);
+
 /// The call, and once more if the allocator could give memory back for it: a pool must not be the reason of an OOM.
 template <typename Call>
-CUresult with_relief(const PendingAllocation& pending, Call&& call) {
+CUresult with_relief(int device, std::size_t bytes, Call&& call) {
   const CUresult result = call();
   if (result != CUDA_ERROR_OUT_OF_MEMORY) [[likely]] return result;
-  return allocator().relieve(pending.request.caller, pending.request.bytes) ? call() : result;
+  return relieve(device, bytes) ? call() : result;
+}
+template <typename Call>
+CUresult with_relief(const PendingAllocation& pending, Call&& call) {
+  return with_relief(pending.request.caller.device, pending.request.bytes, call);
 }
 
 struct PendingFree {

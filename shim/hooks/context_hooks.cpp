@@ -31,7 +31,7 @@ void meet_current(CUresult result) {
 
 template <typename Call>
 CUresult create_context(const CUcontext* out, CUdevice device, Call&& call) {
-  const CUresult result = call();
+  const CUresult result = with_relief(device, kAnyBytes, call);
   if (result == CUDA_SUCCESS) meet(number_of(*out), device);
   return result;
 }
@@ -79,7 +79,7 @@ CUHEAP_EXPORT CUresult cuCtxDetach(CUcontext context) {
 }
 
 CUHEAP_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
-  const CUresult result = driver().cuDevicePrimaryCtxRetain(out, device);
+  const CUresult result = with_relief(device, kAnyBytes, [&] { return driver().cuDevicePrimaryCtxRetain(out, device); });
   if (result != CUDA_SUCCESS) return result;
   note_primary_context(device, *out);
   meet(number_of(*out), device);

@@ -86,14 +86,16 @@ CUHEAP_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr* out, size_t bytes, CUst
 
 CUHEAP_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool pool, CUstream stream) {
   const PendingAllocation pending = before_allocation(async_family(stream, false), bytes, stream);
-  const CUresult result = with_relief(pending, [&] { return driver().cuMemAllocFromPoolAsync(out, bytes, pool, stream); });
+  const CUresult result = with_relief(
+      kAnyDevice, bytes, [&] { return driver().cuMemAllocFromPoolAsync(out, bytes, pool, stream); });
   after_allocation(pending, result, out);
   return result;
 }
 
 CUHEAP_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* out, size_t bytes, CUmemoryPool pool, CUstream stream) {
   const PendingAllocation pending = before_allocation(async_family(stream, true), bytes, stream_of(stream, true));
-  const CUresult result = with_relief(pending, [&] { return driver().cuMemAllocFromPoolAsync_ptsz(out, bytes, pool, stream); });
+  const CUresult result = with_relief(
+      kAnyDevice, bytes, [&] { return driver().cuMemAllocFromPoolAsync_ptsz(out, bytes, pool, stream); });
   after_allocation(pending, result, out);
   return result;
 }

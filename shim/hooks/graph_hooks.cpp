@@ -51,8 +51,12 @@ CUresult end_capture(CUstream stream, const CUgraph* graph, Call&& call) {
   return result;
 }
 
-void after_instantiate(CUresult result, const CUgraphExec* exec, CUgraph graph) {
+/// Memory nodes may be of any device.
+template <typename Call>
+CUresult instantiate(const CUgraphExec* exec, CUgraph graph, Call&& call) {
+  const CUresult result = with_relief(kAnyDevice, kAnyBytes, call);
   if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.graph_instantiated(*exec, graph); });
+  return result;
 }
 
 std::size_t alloc_node_bytes(const CUgraphNodeParams* params) {
@@ -172,33 +176,23 @@ CUHEAP_EXPORT CUresult cuGraphDestroy(CUgraph graph) {
 }
 
 CUHEAP_EXPORT CUresult cuGraphInstantiate(CUgraphExec* exec, CUgraph graph, CUgraphNode* error_node, char* log, size_t size) {
-  const CUresult result = driver().cuGraphInstantiate(exec, graph, error_node, log, size);
-  after_instantiate(result, exec, graph);
-  return result;
+  return instantiate(exec, graph, [&] { return driver().cuGraphInstantiate(exec, graph, error_node, log, size); });
 }
 
 CUHEAP_EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec* exec, CUgraph graph, CUgraphNode* error_node, char* log, size_t size) {
-  const CUresult result = driver().cuGraphInstantiate_v2(exec, graph, error_node, log, size);
-  after_instantiate(result, exec, graph);
-  return result;
+  return instantiate(exec, graph, [&] { return driver().cuGraphInstantiate_v2(exec, graph, error_node, log, size); });
 }
 
 CUHEAP_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
-  const CUresult result = driver().cuGraphInstantiateWithFlags(exec, graph, flags);
-  after_instantiate(result, exec, graph);
-  return result;
+  return instantiate(exec, graph, [&] { return driver().cuGraphInstantiateWithFlags(exec, graph, flags); });
 }
 
 CUHEAP_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
-  const CUresult result = driver().cuGraphInstantiateWithParams(exec, graph, params);
-  after_instantiate(result, exec, graph);
-  return result;
+  return instantiate(exec, graph, [&] { return driver().cuGraphInstantiateWithParams(exec, graph, params); });
 }
 
 CUHEAP_EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec* exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
-  const CUresult result = driver().cuGraphInstantiateWithParams_ptsz(exec, graph, params);
-  after_instantiate(result, exec, graph);
-  return result;
+  return instantiate(exec, graph, [&] { return driver().cuGraphInstantiateWithParams_ptsz(exec, graph, params); });
 }
 
 CUHEAP_EXPORT CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode* error_node, CUgraphExecUpdateResult* update) {
@@ -217,4 +211,21 @@ CUHEAP_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
   const CUresult result = driver().cuGraphExecDestroy(exec);
   if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.graph_exec_destroyed(exec); });
   return result;
+}
+
+// The memory of a graph's nodes is taken when it is launched or uploaded.
+CUHEAP_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
+  return with_relief(kAnyDevice, kAnyBytes, [&] { return driver().cuGraphLaunch(exec, stream); });
+}
+
+CUHEAP_EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream) {
+  return with_relief(kAnyDevice, kAnyBytes, [&] { return driver().cuGraphLaunch_ptsz(exec, stream); });
+}
+
+CUHEAP_EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream stream) {
+  return with_relief(kAnyDevice, kAnyBytes, [&] { return driver().cuGraphUpload(exec, stream); });
+}
+
+CUHEAP_EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream stream) {
+  return with_relief(kAnyDevice, kAnyBytes, [&] { return driver().cuGraphUpload_ptsz(exec, stream); });
 }

@@ -167,10 +167,12 @@ using namespace cuheap;
 CUHEAP_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
                                    unsigned long long flags) {
   const bool host = is_host_location(prop);
-  const PendingAllocation pending = before_allocation(host ? Family::HostHandle : Family::Handle, size);
-  const CUresult result = with_relief(pending, [&] { return driver().cuMemCreate(handle, size, prop, flags); });
+  PendingAllocation pending = before_allocation(host ? Family::HostHandle : Family::Handle, size);
   // The properties say where the memory is; a current context need not exist.
-  after_create(pending, result, handle, host || prop == nullptr ? -1 : prop->location.id);
+  const int device = host || prop == nullptr ? -1 : prop->location.id;
+  if (!host && prop != nullptr) pending.request.caller.device = device;
+  const CUresult result = with_relief(pending, [&] { return driver().cuMemCreate(handle, size, prop, flags); });
+  after_create(pending, result, handle, device);
   return result;
 }
 

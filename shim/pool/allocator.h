@@ -59,8 +59,8 @@ class DeviceAllocator {
   virtual CUresult retain_handle(CUmemGenericAllocationHandle* handle, void* address) = 0;
 
   /// Another call of the host (cuMemCreate, cuMemAllocAsync, ...) met OUT_OF_MEMORY: gives back to the driver what can be
-  /// spared. True: something was given back, ask the driver once more.
-  virtual bool relieve(const Caller&, std::size_t /*bytes*/) { return false; }
+  /// spared. Device -1: nobody knows which. True: something was given back, ask the driver once more.
+  virtual bool relieve(int /*device*/, std::size_t /*bytes*/) { return false; }
   /// Bytes that the allocator holds of the device and that no block uses.
   virtual std::uint64_t idle_bytes(int /*device*/) { return 0; }
 

@@ -326,7 +326,7 @@ bool DevicePool::relieve(std::uint64_t bytes) {
 void DevicePool::note_tightness() {
   std::size_t free = 0, total = 0;
   if (shared_->driver->cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return;
-  const std::uint64_t least = total / 64 < kTightBytes ? total / 64 : kTightBytes;
+  const std::uint64_t least = total / kTightShare < kTightBytes ? total / kTightShare : kTightBytes;
   tight_.store(free < least, std::memory_order_relaxed);
 }
 

@@ -39,8 +39,10 @@ inline constexpr std::uint64_t kFirstLargeSegment = 4 * kPoolGiB;
 inline constexpr std::uint64_t kMaxSegmentGrowth = 256 * kPoolGiB;
 
 /// When the driver has less than this left after we have grown, idle memory goes back to it at once: allocations that no
-/// hook sees (kernel local memory, module loading) must find what they would have found without us.
-inline constexpr std::uint64_t kTightBytes = 256 * kPoolMiB;
+/// hook sees (kernel local memory, lazily loaded modules) must find what they would have found without us. Above what a
+/// context takes (some 500 MiB); of a small device a share.
+inline constexpr std::uint64_t kTightBytes = 1 * kPoolGiB;
+inline constexpr std::uint64_t kTightShare = 32;
 
 /// free=ordered: blocks freed since the last fence share the next one, but not more than this.
 inline constexpr std::uint64_t kFenceBatchBytes = 64 * kPoolMiB;

@@ -71,7 +71,7 @@ CUresult Pool::allocate(const AllocationRequest& request, CUdeviceptr* out, std:
   }
   // Whatever the pool could not do, the driver decides: the host gets what it would have got without us.
   CUresult result = shared_.driver->cuMemAlloc_v2(out, request.bytes);
-  if (result == CUDA_ERROR_OUT_OF_MEMORY && !request.caller.capture.open && relieve(request.caller, request.bytes)) {
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && !request.caller.capture.open && relieve(request.caller.device, request.bytes)) {
     result = shared_.driver->cuMemAlloc_v2(out, request.bytes);
   }
   return result;
@@ -348,11 +348,15 @@ void Pool::each_armed(Visit visit) {
   }
 }
 
-bool Pool::relieve(const Caller& caller, std::size_t bytes) {
-  Device* device = process::is_owner() && !process::is_exiting() ? armed(caller.device) : nullptr;
-  if (device == nullptr || shared_.captures.open()) return false;
+bool Pool::relieve(int device, std::size_t bytes) {
+  if (!process::is_owner() || process::is_exiting() || shared_.captures.open()) return false;
   const HookScope scope;
-  return scope && device->pool->relieve(bytes);
+  bool any = false;
+  for (int i = 0; scope && i < kMaxDevices; ++i) {
+    Device* each = device < 0 || device == i ? armed(i) : nullptr;
+    if (each != nullptr && each->pool->relieve(bytes)) any = true;
+  }
+  return any;
 }
 
 std::uint64_t Pool::idle_bytes(int device) {

@@ -46,7 +46,7 @@ class Pool final : public DeviceAllocator {
                         unsigned long long flags) override;
   CUresult retain_handle(CUmemGenericAllocationHandle* handle, void* address) override;
 
-  bool relieve(const Caller& caller, std::size_t bytes) override;
+  bool relieve(int device, std::size_t bytes) override;
   std::uint64_t idle_bytes(int device) override;
 
   void context_met(std::uint64_t context, std::uint32_t generation, int device) override;

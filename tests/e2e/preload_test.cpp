@@ -92,6 +92,14 @@ TEST(Preload, KeepsAReleasedHandleAliveWhileItIsMapped) {
   EXPECT_EQ(host.events(EventKind::Unreserve).size(), 1u);
 }
 
+TEST(Preload, NamesTheDeviceThatHadNoMemoryAndNotTheCurrentOne) {
+  Host host("other_needs handle");
+
+  const std::vector<Event> refused = host.events(EventKind::OutOfMemory);
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].device, 1);
+}
+
 TEST(Preload, SeesEveryWayToReachTheDriver) {
   Host host("look_up");
 
