@@ -16,6 +16,7 @@
 #include "tracer/backtrace.h"
 #include "tracer/base/keep_errno.h"
 #include "tracer/base/message.h"
+#include "tracer/base/scratch.h"
 #include "tracer/base/spin_lock.h"
 #include "tracer/module_map.h"
 #include "tracer/stack_bounds.h"
@@ -145,22 +146,28 @@ void cuheap_unwind_abort(void) { __builtin_longjmp(cuheap::way_out, 1); }
 namespace cuheap {
 namespace {
 
+struct UnwindRoom {
+  unw_context_t context;
+  unw_cursor_t cursor;
+};
+constinit ScratchPool<UnwindRoom, 64> unwind_rooms = {};
+
 // Leaves libunwind's locks as they are: none is held where it aborts on the paths used here (no cache, no debug_frame), and
 // nothing enters it again afterwards.
 template <typename Call>
 [[gnu::noinline]] int call_libunwind(const StackBounds& walked, Call&& call) {
   const KeepErrno keep;
   void* way[5];
-  unw_context_t context;
-  unw_cursor_t cursor;
-  memset(&context, 0, sizeof(context));
-  const auto here = reinterpret_cast<std::uintptr_t>(&context);
-  const Readable allowed{walked, {here, here + sizeof(context), false}};
+  const ScratchLease lease(unwind_rooms);
+  UnwindRoom* const room = lease ? lease.operator->() : static_cast<UnwindRoom*>(__builtin_alloca(sizeof(UnwindRoom)));
+  memset(&room->context, 0, sizeof(room->context));
+  const auto here = reinterpret_cast<std::uintptr_t>(&room->context);
+  const Readable allowed{walked, {here, here + sizeof(room->context), false}};
   readable = &allowed;
   way_out = way;
   int result = kGaveUp;
   if (__builtin_setjmp(way) == 0) {
-    result = call(&context, &cursor);
+    result = call(&room->context, &room->cursor);
   } else {
     gave_up.store(true, std::memory_order_relaxed);
     message::stacks_turned_off();

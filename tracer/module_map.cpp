@@ -155,18 +155,24 @@ Bytes ModuleScan::keep(const char* text, std::size_t size) {
 }
 
 Bytes ModuleScan::keep_absolute_path(const char* name) {
-  char path[kMaxPathBytes + 1];
+  // Put together where it is kept: 4 KiB would be much of a small thread's stack.
+  const std::size_t length = strlen(name);
+  if (kTextBytes - text_used_ <= kMaxPathBytes) return keep(name, length);
+  char* const path = text_ + text_used_;
+  const auto keep_path = [&](std::size_t size) {
+    text_used_ += size;
+    return Bytes{path, size};
+  };
   if (*name == '\0') {  // the main program
     const long size = syscall(SYS_readlink, "/proc/self/exe", path, kMaxPathBytes);
-    return size > 0 ? keep(path, static_cast<std::size_t>(size)) : Bytes{};
+    return size > 0 ? keep_path(static_cast<std::size_t>(size)) : Bytes{};
   }
-  const std::size_t length = strlen(name);
   if (*name == '/' || strchr(name, '/') == nullptr) return keep(name, length);  // the vDSO has no folder
-  const long size = syscall(SYS_getcwd, path, sizeof(path));  // counts the null
+  const long size = syscall(SYS_getcwd, path, kMaxPathBytes + 1);  // counts the null
   if (size <= 0 || static_cast<std::size_t>(size) + length > kMaxPathBytes) return keep(name, length);
   path[size - 1] = '/';
   memcpy(path + size, name, length);
-  return keep(path, static_cast<std::size_t>(size) + length);
+  return keep_path(static_cast<std::size_t>(size) + length);
 }
 
 const Module* ModuleMap::find(std::uint64_t address) const {

@@ -15,6 +15,7 @@
 #include "tracer/base/message.h"
 #include "tracer/base/options.h"
 #include "tracer/base/process.h"
+#include "tracer/base/scratch.h"
 #include "tracer/base/spin_lock.h"
 #include "tracer/chunks.h"
 #include "tracer/helper.h"
@@ -64,6 +65,11 @@ struct ThreadWriter {
   std::uint32_t run = 0;
 };
 constinit thread_local ThreadWriter thread_writer __attribute__((tls_model("initial-exec"))) = {};
+
+struct FrameRoom {
+  std::uintptr_t frames[kMaxFrames];
+};
+constinit ScratchPool<FrameRoom, 128> frame_rooms = {};  // captures under way at the same time
 
 bool is_live() { return state.phase.load(std::memory_order_acquire) == Phase::Recording && process::is_owner(); }
 
@@ -291,7 +297,8 @@ bool Recorder::is_recording() const { return is_live(); }
 
 [[gnu::noinline]] CapturedSite Recorder::capture_site(const HookScope& scope, unsigned skip) {
   if (!scope || !is_live() || !state.native_stacks.load(std::memory_order_relaxed)) return {};
-  std::uintptr_t frames[kMaxFrames];
+  const ScratchLease room(frame_rooms);
+  auto* const frames = room ? room->frames : static_cast<std::uintptr_t*>(__builtin_alloca(sizeof(FrameRoom)));
   Backtrace trace = capture(frames, kMaxFrames);
   // This function's own frame and what the caller says, but never a frame of the host: the caller cannot know what the
   // compiler has inlined.

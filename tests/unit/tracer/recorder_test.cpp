@@ -1,6 +1,8 @@
 #include "tracer/recorder.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -455,6 +457,51 @@ TEST_F(RecorderTest, GoesOnWhenItsFolderIsRemoved) {
   for (std::uint64_t i = 0; i < 100'000; ++i) recorder().record(allocation(i * 512, i + 1));
   EXPECT_TRUE(recorder().is_recording());
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose frames are larger
+constexpr std::size_t kMeasuredStack = 256 * 1024;
+char* measured_stack;
+std::vector<std::size_t> stack_needs;
+
+// How far down a captured and recorded event writes.
+[[gnu::noinline]] void measure_stack_need() {
+  char* const sp = static_cast<char*>(__builtin_frame_address(0)) - 256;
+  memset(measured_stack, 0x5a, static_cast<std::size_t>(sp - measured_stack));
+  {
+    const HookScope scope;
+    Event event = allocation(0x7f0000000000, 512);
+    event.site = recorder().capture_site(scope, 0).id;
+    recorder().record(event);
+  }
+  const char* low = measured_stack;
+  while (*low == 0x5a) ++low;
+  stack_needs.push_back(static_cast<std::size_t>(sp - low));
+}
+
+// A thread of 16 KiB has less than 12 for itself.
+TEST_F(RecorderTest, NeedsLittleOfTheHostsStack) {
+  start(true);
+  measured_stack = static_cast<char*>(mmap(nullptr, kMeasuredStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  ASSERT_EQ(pthread_attr_setstack(&attributes, measured_stack, kMeasuredStack), 0);
+  stack_needs.reserve(8);
+  void* const library = dlopen(FRAMES_SMALL, RTLD_NOW | RTLD_LOCAL);  // the modules are read anew too
+  pthread_t thread;
+  ASSERT_EQ(pthread_create(&thread, &attributes, [](void*) -> void* {
+              while (stack_needs.size() < 4) measure_stack_need();  // one call site: the same stack each time
+              return nullptr;
+            }, nullptr), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+  dlclose(library);
+
+  ASSERT_EQ(stack_needs.size(), 4u);
+  EXPECT_LT(stack_needs.front(), 2560u) << "with everything new";
+  EXPECT_LT(stack_needs.back(), 1024u) << "with nothing new";
+  munmap(measured_stack, kMeasuredStack);
+}
+#endif
 
 // Options are read once a process, so this one runs in a process of its own.
 TEST(RecorderInAProcessOfItsOwn, DISABLED_FillsItsFile) {
