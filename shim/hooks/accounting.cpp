@@ -293,20 +293,10 @@ void end_captures_of(std::uint64_t context) {
   }
 }
 
-}  // namespace
-
-void after_context_end(const EndingContext& ending, bool ended) {
-  if (ending.context == 0) return;
-  const KeepErrno keep;
-  if (ended) end_captures_of(ending.context);
-  allocator().context_ended(ending.context, ending.generation, ended);
-  if (!ended) return;
-  context_has_ended(ending.context);
+/// Before all that follows from it: what is recorded later in a thread is never given an earlier time.
+void record_context_end(const EndingContext& ending) {
   const HookScope scope;
-  if (!scope) return;
-  blocks().forget_context(ending.context, ending.generation, died);
-  arrays().forget_context(ending.context, ending.generation, died);
-  if (!recorder().is_recording()) return;
+  if (!scope || !recorder().is_recording()) return;
   Event event;
   event.kind = EventKind::ContextEnd;
   event.floor = Floor::Allocation;
@@ -314,6 +304,24 @@ void after_context_end(const EndingContext& ending, bool ended) {
   event.time_ns = ending.time_ns;  // before the driver could hand its addresses out again
   event.phase = current_phase();
   recorder().record(event);
+}
+
+}  // namespace
+
+void after_context_end(const EndingContext& ending, bool ended) {
+  if (ending.context == 0) return;
+  const KeepErrno keep;
+  if (ended) {
+    record_context_end(ending);
+    end_captures_of(ending.context);
+  }
+  allocator().context_ended(ending.context, ending.generation, ended);
+  if (!ended) return;
+  context_has_ended(ending.context);
+  const HookScope scope;
+  if (!scope) return;
+  blocks().forget_context(ending.context, ending.generation, died);
+  arrays().forget_context(ending.context, ending.generation, died);
 }
 
 }  // namespace cuheap

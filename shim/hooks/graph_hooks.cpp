@@ -67,15 +67,43 @@ CUdeviceptr freed_by_node(const CUgraphNodeParams* params) {
   return params != nullptr && params->type == CU_GRAPH_NODE_TYPE_MEM_FREE ? params->free.dptr : 0;
 }
 
-/// The second door to memory nodes; nodes of other types pass.
+std::uint64_t graph_ending(const void* graph) {
+  std::uint64_t ending = 0;
+  tell_allocator([&](DeviceAllocator& a) { ending = a.graph_ending(reinterpret_cast<std::uint64_t>(graph)); });
+  return ending;
+}
+
+void graph_ended(std::uint64_t ending, const void* graph, bool ended) {
+  tell_allocator([&](DeviceAllocator& a) { a.graph_ended(ending, reinterpret_cast<std::uint64_t>(graph), ended); });
+}
+
+/// A graph or an executable.
 template <typename Call>
-CUresult add_node(CUgraphNodeParams* params, Call&& call) {
+CUresult destroy(const void* graph, Call&& call) {
+  const std::uint64_t ending = graph_ending(graph);
+  const CUresult result = call();
+  graph_ended(ending, graph, result == CUDA_SUCCESS);
+  return result;
+}
+
+void child_added(CUgraph graph, const CUgraphNodeParams* params) {
+  if (params == nullptr || params->type != CU_GRAPH_NODE_TYPE_GRAPH) return;
+  CUgraph child = params->graph.graph;
+  tell_allocator([&](DeviceAllocator& a) { a.graph_child_added(graph, child); });
+  // The child was moved into its parent, and nobody will destroy it by name.
+  if (params->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE) graph_ended(graph_ending(child), child, true);
+}
+
+/// The second door to memory nodes and child graphs; nodes of other types pass.
+template <typename Call>
+CUresult add_node(CUgraph graph, CUgraphNodeParams* params, Call&& call) {
   const std::size_t bytes = alloc_node_bytes(params);
   const PendingAllocation allocation = bytes != 0 ? before_allocation(Family::Graph, bytes) : PendingAllocation{};
   const PendingFree free = before_free(freed_by_node(params));
   const CUresult result = call();
   if (bytes != 0) after_allocation(allocation, result, &params->alloc.dptr);
   after_free(free, result);
+  if (result == CUDA_SUCCESS) child_added(graph, params);
   return result;
 }
 
@@ -148,12 +176,12 @@ CUHEAP_EXPORT CUresult cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph, c
 
 CUHEAP_EXPORT CUresult cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                                       CUgraphNodeParams* params) {
-  return add_node(params, [&] { return driver().cuGraphAddNode(node, graph, dependencies, count, params); });
+  return add_node(graph, params, [&] { return driver().cuGraphAddNode(node, graph, dependencies, count, params); });
 }
 
 CUHEAP_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
                                          const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* params) {
-  return add_node(params, [&] { return driver().cuGraphAddNode_v2(node, graph, dependencies, edges, count, params); });
+  return add_node(graph, params, [&] { return driver().cuGraphAddNode_v2(node, graph, dependencies, edges, count, params); });
 }
 
 CUHEAP_EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
@@ -170,9 +198,7 @@ CUHEAP_EXPORT CUresult cuGraphClone(CUgraph* clone, CUgraph original) {
 }
 
 CUHEAP_EXPORT CUresult cuGraphDestroy(CUgraph graph) {
-  const CUresult result = driver().cuGraphDestroy(graph);
-  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.graph_destroyed(graph); });
-  return result;
+  return destroy(graph, [&] { return driver().cuGraphDestroy(graph); });
 }
 
 CUHEAP_EXPORT CUresult cuGraphInstantiate(CUgraphExec* exec, CUgraph graph, CUgraphNode* error_node, char* log, size_t size) {
@@ -207,10 +233,21 @@ CUHEAP_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUg
   return result;
 }
 
-CUHEAP_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
-  const CUresult result = driver().cuGraphExecDestroy(exec);
-  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.graph_exec_destroyed(exec); });
+CUHEAP_EXPORT CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child) {
+  const CUresult result = driver().cuGraphExecChildGraphNodeSetParams(exec, node, child);
+  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.graph_exec_updated(exec, child); });
   return result;
+}
+
+CUHEAP_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams* params) {
+  const CUresult result = driver().cuGraphExecNodeSetParams(exec, node, params);
+  const bool is_child = result == CUDA_SUCCESS && params != nullptr && params->type == CU_GRAPH_NODE_TYPE_GRAPH;
+  if (is_child) tell_allocator([&](DeviceAllocator& a) { a.graph_exec_updated(exec, params->graph.graph); });
+  return result;
+}
+
+CUHEAP_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
+  return destroy(exec, [&] { return driver().cuGraphExecDestroy(exec); });
 }
 
 // The memory of a graph's nodes is taken when it is launched or uploaded.

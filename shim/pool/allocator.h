@@ -77,12 +77,14 @@ class DeviceAllocator {
   /// so none can break the capture. Every beginning has one end: by name, with its stream, or with its context.
   virtual void capture_begun(std::uint64_t /*context*/, CUstream) {}
   virtual void capture_ended(CUstream, CUgraph /*null: the capture failed*/) {}
-  virtual void graph_destroyed(CUgraph) {}
+  /// Before the driver destroys a graph or an executable: afterwards the handle may be another's. The answer is for graph_ended.
+  virtual std::uint64_t graph_ending(std::uint64_t /*graph or exec*/) { return 0; }
+  /// After it: `ended` says whether the driver did it; if not, the handle means what it meant.
+  virtual void graph_ended(std::uint64_t /*ending*/, std::uint64_t /*graph or exec*/, bool /*ended*/) {}
   virtual void graph_cloned(CUgraph /*clone*/, CUgraph /*original*/) {}
   virtual void graph_child_added(CUgraph /*parent*/, CUgraph /*child*/) {}
   virtual void graph_instantiated(CUgraphExec, CUgraph) {}
   virtual void graph_exec_updated(CUgraphExec, CUgraph) {}
-  virtual void graph_exec_destroyed(CUgraphExec) {}
   /// The process is about to be checkpointed (true), or runs again (false).
   virtual void frozen(bool) {}
   /// In a fork child: CUDA is dead here. No system call, no driver call; forward everything from now on.

@@ -83,8 +83,8 @@ class DevicePool {
   void context_ended(std::uint64_t context, std::uint32_t generation);
   /// The set of devices that may reach this memory has changed. False: not everything could be opened.
   bool update_access(int peer, bool may_reach);
-  /// Graphs that might know kept memory are gone.
-  void release_kept();
+  /// Graphs that might know kept memory are gone, or they are not, but it is needed. True: there was some.
+  bool release_kept(bool is_needed = false);
 
   PoolFigures figures();
   std::uint64_t idle_bytes();

@@ -181,9 +181,9 @@ bool DevicePool::settle(Waiting waiting) {
   return any;
 }
 
-void DevicePool::release_kept() {
+bool DevicePool::release_kept(bool is_needed) {
   const PoolGuard guard(lock_);
-  if (!shared_->graphs.is_empty() || shared_->captures.open()) return;
+  if (kept_ == nullptr || shared_->captures.open() || (!is_needed && !shared_->graphs.is_empty())) return false;
   while (kept_ != nullptr) {
     PoolBlock* block = kept_;
     delist(&kept_, block);
@@ -192,6 +192,7 @@ void DevicePool::release_kept() {
     enlist(&open_.first, block);
     open_.bytes += block->held;
   }
+  return true;
 }
 
 // ---- memory that goes back
@@ -320,7 +321,9 @@ bool DevicePool::relieve(std::uint64_t bytes) {
   if (reclaim(bytes) != 0 || settled) return true;
   // Another thread may hold in transit what it will not be able to use; wait a moment, without any lock.
   for (int i = 0; i < kTransitYields && in_transit_.load(std::memory_order_acquire) != 0; ++i) sched_yield();
-  return epoch_.load(std::memory_order_acquire) != epoch;
+  if (epoch_.load(std::memory_order_acquire) != epoch) return true;
+  // Last: memory that the host has freed, and that only a graph may still name. Natively it would be gone long since.
+  return release_kept(true) && settle(Waiting::All);
 }
 
 void DevicePool::note_tightness() {

@@ -88,6 +88,17 @@ void GraphBook::remove(std::uint64_t graph) {
   count_.fetch_sub(1, std::memory_order_relaxed);
 }
 
+std::uint64_t GraphBook::set_aside(std::uint64_t graph) {
+  const PoolGuard guard(lock_);
+  Entry* entry = *find(graph);
+  return entry != nullptr ? entry->graph = next_name_-- : 0;
+}
+
+void GraphBook::put_back(std::uint64_t name, std::uint64_t graph) {
+  const PoolGuard guard(lock_);
+  if (Entry* entry = *find(name); entry != nullptr) entry->graph = graph;
+}
+
 bool ContextSet::add(std::uint64_t context, bool is_foreign) {
   if (context == 0) return true;
   for (unsigned i = 0; i < count; ++i) {

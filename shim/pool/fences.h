@@ -40,6 +40,10 @@ class GraphBook {
   void add(std::uint64_t graph);
   void add_if_known(std::uint64_t graph, std::uint64_t original);
   void remove(std::uint64_t graph);
+  /// Gives the entry another name while its destruction is under way, since the handle may come back before that is known.
+  /// 0: there is none.
+  [[nodiscard]] std::uint64_t set_aside(std::uint64_t graph);
+  void put_back(std::uint64_t name, std::uint64_t graph);
   bool is_empty() const { return count_.load(std::memory_order_relaxed) == 0; }
 
  private:
@@ -49,6 +53,7 @@ class GraphBook {
   };
   Entry** find(std::uint64_t graph);
   PoolLock lock_;
+  std::uint64_t next_name_ = ~std::uint64_t{0};  // downwards: no handle is there
   NodeStore<Entry> nodes_;
   Entry* first_ = nullptr;
   std::atomic<unsigned> count_{0};

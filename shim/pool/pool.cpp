@@ -412,8 +412,12 @@ void Pool::capture_ended(CUstream, CUgraph graph) {
   release_kept();
 }
 
-void Pool::graph_destroyed(CUgraph graph) {
-  shared_.graphs.remove(number_of(graph));
+std::uint64_t Pool::graph_ending(std::uint64_t graph) { return shared_.graphs.set_aside(graph); }
+
+void Pool::graph_ended(std::uint64_t ending, std::uint64_t graph, bool ended) {
+  if (ending == 0) return;
+  if (!ended) return shared_.graphs.put_back(ending, graph);
+  shared_.graphs.remove(ending);
   release_kept();
 }
 
@@ -427,11 +431,6 @@ void Pool::graph_instantiated(CUgraphExec exec, CUgraph graph) {
 
 void Pool::graph_exec_updated(CUgraphExec exec, CUgraph graph) {
   shared_.graphs.add_if_known(number_of(exec), number_of(graph));
-}
-
-void Pool::graph_exec_destroyed(CUgraphExec exec) {
-  shared_.graphs.remove(number_of(exec));
-  release_kept();
 }
 
 void Pool::frozen(bool is_frozen) {

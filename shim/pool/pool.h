@@ -55,12 +55,12 @@ class Pool final : public DeviceAllocator {
   void peer_disabled(std::uint64_t context, std::uint64_t peer_context) override;
   void capture_begun(std::uint64_t context, CUstream stream) override;
   void capture_ended(CUstream stream, CUgraph graph) override;
-  void graph_destroyed(CUgraph graph) override;
+  std::uint64_t graph_ending(std::uint64_t graph) override;
+  void graph_ended(std::uint64_t ending, std::uint64_t graph, bool ended) override;
   void graph_cloned(CUgraph clone, CUgraph original) override;
   void graph_child_added(CUgraph parent, CUgraph child) override;
   void graph_instantiated(CUgraphExec exec, CUgraph graph) override;
   void graph_exec_updated(CUgraphExec exec, CUgraph graph) override;
-  void graph_exec_destroyed(CUgraphExec exec) override;
   void frozen(bool is_frozen) override;
   void after_fork_in_child() override;
 

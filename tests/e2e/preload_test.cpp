@@ -100,6 +100,26 @@ TEST(Preload, NamesTheDeviceThatHadNoMemoryAndNotTheCurrentOne) {
   EXPECT_EQ(refused[0].device, 1);
 }
 
+// Bare, the address comes again at once, so this is for the pool alone: it keeps what an executable graph knows.
+TEST(Preload, PoolKeepsWhatAChildGraphKnows) {
+  Host host("child_graphs", {{"CUHEAP_POOL", "on"}});
+
+  ASSERT_EQ(host.result.exit_code, 0) << host.result.errors;
+  const std::string& output = host.result.output;
+  EXPECT_EQ(output.find("another's now 1"), std::string::npos) << output;
+  EXPECT_NE(output.find("another's now 0"), output.rfind("another's now 0")) << output;
+}
+
+TEST(Preload, RecordsAContextsEndBeforeWhatFollowsFromIt) {
+  Host host("contexts destroy", {{"CUHEAP_POOL", "on"}});
+
+  std::vector<Event> ends = host.events(EventKind::ContextEnd), given_back = host.events(EventKind::Free);
+  std::erase_if(given_back, [](const Event& event) { return event.family != Family::PoolGranule; });
+  ASSERT_FALSE(ends.empty());
+  ASSERT_FALSE(given_back.empty());
+  EXPECT_LT(ends[0].time_ns, given_back[0].time_ns);
+}
+
 TEST(Preload, SeesEveryWayToReachTheDriver) {
   Host host("look_up");
 

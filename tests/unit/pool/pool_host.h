@@ -94,6 +94,11 @@ class PoolTest : public testing::Test {
     return allocate(bytes, &address, caller) == CUDA_SUCCESS ? address : 0;
   }
   CUresult free(CUdeviceptr address, Caller caller = caller_on(0)) { return pool->release(caller, address); }
+  /// A graph or an executable that the driver destroyed.
+  void end_graph(const void* graph) {
+    const auto number = reinterpret_cast<std::uint64_t>(graph);
+    pool->graph_ended(pool->graph_ending(number), number, true);
+  }
   std::size_t free_bytes(int device = 0) {
     std::size_t free = 0, total = 0;
     EXPECT_EQ(pool->memory_info(caller_on(device), &free, &total), CUDA_SUCCESS);

@@ -541,14 +541,65 @@ TEST_F(PoolTest, KeepsWhatAGraphSawUntilAllItsKinAreGone) {
   ASSERT_EQ(free(block), CUDA_SUCCESS);
   EXPECT_EQ(free(block), CUDA_ERROR_INVALID_VALUE);
 
-  pool->graph_destroyed(graph);
-  pool->graph_destroyed(clone);
+  end_graph(graph);
+  end_graph(clone);
   EXPECT_NE(get(5 * kMiB), block);
   gpu.launch(gpu.context_of(0), block, 5 * kMiB);  // the executable graph runs: the address is still mapped
-  pool->graph_exec_destroyed(exec);
+  end_graph(exec);
   static_cast<void>(free_bytes());
 
   EXPECT_EQ(get(5 * kMiB), block);
+}
+
+TEST_F(PoolTest, AGraphThatTheDriverDoesNotDestroyKeepsOnAndARefusedNameIsFree) {
+  start(1 * kGiB);
+  get(1000);
+  gpu.begin_capture();
+  pool->capture_begun(gpu.context_of(0), nullptr);
+  Caller capturing = caller_on(0);
+  capturing.capture.open = true;
+  const CUdeviceptr block = get(5 * kMiB, capturing);
+  const auto graph = reinterpret_cast<CUgraph>(1);
+  const auto next = reinterpret_cast<CUgraph>(1);  // the same number, given to another thread meanwhile
+  const auto clone = reinterpret_cast<CUgraph>(2);
+  pool->capture_ended(nullptr, graph);
+  gpu.end_capture();
+  pool->graph_cloned(clone, graph);
+  ASSERT_EQ(free(block), CUDA_SUCCESS);
+  pool->graph_ended(pool->graph_ending(1), 1, false);
+  const std::uint64_t ending = pool->graph_ending(1);
+
+  pool->graph_cloned(next, clone);
+  pool->graph_ended(ending, 1, true);
+  end_graph(clone);
+
+  EXPECT_NE(get(5 * kMiB), block);  // the new graph knows it
+  end_graph(next);
+  free_bytes();
+  EXPECT_EQ(get(5 * kMiB), block);
+}
+
+// One graph that lives on is what every model has.
+TEST_F(PoolTest, WhatAGraphKeepsIsGivenUpBeforeAnOutOfMemory) {
+  start(64 * kMiB);
+  get(1000);
+  for (int i = 0; i < 3; ++i) {
+    gpu.begin_capture();
+    pool->capture_begun(gpu.context_of(0), nullptr);
+    Caller capturing = caller_on(0);
+    capturing.capture.open = true;
+    const CUdeviceptr block = get(20 * kMiB, capturing);
+    pool->capture_ended(nullptr, reinterpret_cast<CUgraph>(1));
+    gpu.end_capture();
+    ASSERT_EQ(free(block), CUDA_SUCCESS);
+  }
+  ASSERT_GT(pool->figures(0).waiting_bytes, 40 * kMiB);
+
+  const CUdeviceptr large = get(50 * kMiB);
+
+  EXPECT_NE(large, 0u);
+  EXPECT_EQ(flags, kEventPooled);
+  EXPECT_EQ(free(large), CUDA_SUCCESS);
 }
 
 TEST_F(PoolTest, AFailedCaptureKeepsNothing) {

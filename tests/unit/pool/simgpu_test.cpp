@@ -66,6 +66,10 @@ class PoolOnSimgpu : public testing::Test {
     return pool->allocate(request, &out, &flags) == CUDA_SUCCESS && flags == kEventPooled ? out : 0;
   }
   CUresult free(CUdeviceptr address) { return pool->release(caller(), address); }
+  void end_graph(const void* graph) {
+    const auto number = reinterpret_cast<std::uint64_t>(graph);
+    pool->graph_ended(pool->graph_ending(number), number, true);
+  }
   static void fill(CUdeviceptr address, std::size_t bytes, unsigned char value) {
     const std::vector<unsigned char> data(bytes, value);
     ASSERT_EQ(driver().cuMemcpyHtoD_v2(address, data.data(), bytes), CUDA_SUCCESS);
@@ -184,9 +188,9 @@ TEST_F(PoolOnSimgpu, ACaptureStaysValidWhileThePoolGrowsAndFrees) {
   ASSERT_EQ(driver().cuStreamSynchronize(stream), CUDA_SUCCESS);
   EXPECT_TRUE(holds(other, 4096, 0x22));
   ASSERT_EQ(driver().cuGraphExecDestroy(exec), CUDA_SUCCESS);
-  pool->graph_exec_destroyed(exec);
+  end_graph(exec);
   ASSERT_EQ(driver().cuGraphDestroy(graph), CUDA_SUCCESS);
-  pool->graph_destroyed(graph);
+  end_graph(graph);
 
   ASSERT_EQ(free(other), CUDA_SUCCESS);
   EXPECT_EQ(pool->figures(0).waiting_bytes, 0u);
