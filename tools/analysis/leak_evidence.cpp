@@ -37,13 +37,14 @@ struct ProcessScan {
 
 class Scan {
  public:
-  explicit Scan(const Trace& trace) : trace_(trace) {}
+  Scan(const Trace& trace, const Selection& selection) : trace_(trace), selection_(selection) {}
   void run() {
     if (trace_.events == nullptr) return;
     trace_.events->for_each([&](std::span<const Event> batch) { for (const Event& e : batch) take(e); });
   }
   std::vector<ProcessScan> processes;
   std::array<bool, kFloorCount> seen{};
+  bool host_seen = false;
 
  private:
   void take(const Event& e) {
@@ -69,41 +70,73 @@ class Scan {
     block.family = e.family;
     block.flags = e.flags;
     const std::uint8_t on = floors_of(block);
+    const bool host = is_host_family(e.family);
+    host_seen = host_seen || host;
     for (std::size_t f = 1; f < kFloorCount; ++f) {
       if ((on & (1u << f)) == 0) continue;
+      if (e.device >= 0 && !host) seen[f] = true;
+      if (!selection_.takes(host ? kHostDevice : e.device)) continue;
       ++p.allocations[f];
       p.last_birth_event[f] = events_;
       p.last_birth_ns[f] = e.time_ns;
-      if (e.device >= 0 && !is_host_family(e.family)) seen[f] = true;
     }
   }
 
   const Trace& trace_;
+  Selection selection_;
   std::uint64_t events_ = 0;
 };
 
-LeakClock choose_clock(const ProcessScan& scan, std::uint16_t process, Floor floor) {
-  LeakClock clock;
-  clock.process = process;
-  std::uint64_t most = 0;
-  for (const auto& [name, count] : scan.repeats) {
-    if (name != 0 && (count > most || (count == most && name < clock.name))) { most = count; clock.name = name; }
-  }
-  if (most >= kClockMarks) clock.kind = ClockKind::Marks;
-  else clock.kind = scan.allocations[index_of(floor)] >= kClockAllocations ? ClockKind::Allocations : ClockKind::Time;
-  if (clock.kind != ClockKind::Marks) clock.name = 0;
-  return clock;
+/// "epoch 3", "step_12", "iter 7/100": a name less the count that it ends in.
+std::string without_count(const std::string& name) {
+  const std::size_t last = name.find_last_not_of("0123456789 _-:#/.,=");
+  const bool counts = !name.empty() && name.find_first_of("0123456789", last == std::string::npos ? 0 : last + 1) != std::string::npos;
+  return !counts || last == std::string::npos ? name : name.substr(0, last + 1);
 }
 
-/// The most frequent of the marks that are too rare for a clock.
-NameId choose_cycle(const ProcessScan& scan) {
-  NameId name = 0;
-  std::uint64_t most = kCycleMarks - 1;
-  for (const auto& [n, count] : scan.repeats) {
-    if (n == 0 || count >= kClockMarks) continue;
-    if (count > most || (count == most && n < name)) { most = count; name = n; }
+/// Marks that belong together.
+struct MarkGroup {
+  std::string label;
+  std::vector<bool> names;  // by NameId
+};
+
+/// The most frequent of the marks that came at least `least` and fewer than `too_many` times; else of the marks that
+/// differ only by a count at their end.
+MarkGroup most_frequent(const Trace& trace, const ProcessScan& scan, std::uint64_t least, std::uint64_t too_many) {
+  struct Candidate { std::uint64_t count = 0; std::vector<NameId> names; };
+  std::map<std::string, Candidate> exact, counted;
+  for (const auto& [name, count] : scan.repeats) {
+    if (name == 0 || name >= trace.names.size()) continue;
+    for (Candidate* c : {&exact[trace.names[name]], &counted[without_count(trace.names[name])]}) {
+      c->count += count;
+      c->names.push_back(name);
+    }
   }
-  return name;
+  for (const auto* candidates : {&exact, &counted}) {
+    const std::pair<const std::string, Candidate>* best = nullptr;
+    for (const auto& c : *candidates) {
+      if (c.second.count >= least && c.second.count < too_many && (best == nullptr || c.second.count > best->second.count)) best = &c;
+    }
+    if (best == nullptr) continue;
+    MarkGroup group{best->first, std::vector<bool>(trace.names.size())};
+    for (const NameId name : best->second.names) group.names[name] = true;
+    return group;
+  }
+  return {};
+}
+
+bool contains(const std::vector<bool>& names, std::uint64_t name) { return name < names.size() && names[name]; }
+
+void choose_clock(const Trace& trace, const ProcessScan& scan, Floor floor, ProcessRun& run) {
+  const MarkGroup marks = most_frequent(trace, scan, kClockMarks, ~std::uint64_t{0});
+  run.clock.label = marks.label;
+  run.clock_marks = marks.names;
+  if (!marks.names.empty()) run.clock.kind = ClockKind::Marks;
+  else run.clock.kind = scan.allocations[index_of(floor)] >= kClockAllocations ? ClockKind::Allocations : ClockKind::Time;
+  // Of the marks that are too rare for a clock.
+  const MarkGroup cycle = most_frequent(trace, scan, kCycleMarks, kClockMarks);
+  run.cycle_label = cycle.label;
+  run.cycle_marks = cycle.names;
 }
 
 // --- what both later passes share: the clock and the end of the run -----------------------------------------------------
@@ -119,13 +152,13 @@ class Pass : public LiveSetObserver {
   /// Moves the clock of the event's process; called before the event is accounted.
   void tick(const Event& e, bool birth) {
     if (e.process >= ticks_.size()) return;
-    const LeakClock& clock = set_.processes[e.process].clock;
-    switch (clock.kind) {
+    const ProcessRun& run = set_.processes[e.process];
+    switch (run.clock.kind) {
       case ClockKind::Allocations: if (birth) ++ticks_[e.process]; break;
       case ClockKind::Time: ticks_[e.process] = e.time_ns - std::min(e.time_ns, scans_[e.process].first_ns); break;
       case ClockKind::Marks: {
-        const bool mark = (e.kind == EventKind::Mark && e.extra0 == clock.name) ||
-                          (e.kind == EventKind::PhaseBegin && e.phase == clock.name);
+        const bool mark = (e.kind == EventKind::Mark && contains(run.clock_marks, e.extra0)) ||
+                          (e.kind == EventKind::PhaseBegin && contains(run.clock_marks, e.phase));
         if (mark) ++ticks_[e.process];
         break;
       }
@@ -237,20 +270,22 @@ class Lifetimes : public Pass {
     run.end_tick = now(e.process);
     const bool rare = e.kind == EventKind::Mark || e.kind == EventKind::PhaseBegin || e.kind == EventKind::PhaseEnd;
     const NameId name = e.kind == EventKind::Mark ? static_cast<NameId>(e.extra0) : e.phase;
-    if (rare && !(run.clock.kind == ClockKind::Marks && name == run.clock.name) && run.rare_marks.size() < kMaxRareMarks) {
+    if (rare && !contains(run.clock_marks, name) && run.rare_marks.size() < kMaxRareMarks) {
       run.rare_marks.push_back(now(e.process));
     }
-    if (rare && e.kind != EventKind::PhaseEnd && name != 0 && name == run.cycle_name) run.cycle_ns.push_back(e.time_ns);
+    if (rare && e.kind != EventKind::PhaseEnd && contains(run.cycle_marks, name)) run.cycle_ns.push_back(e.time_ns);
   }
   void finish() {
     for (std::size_t p = 0; p < late_.size(); ++p) {
       ProcessRun& run = set_.processes[p];
       const std::uint64_t last_birth = scans_[p].last_birth_ns[index_of(set_.floor)];
-      run.tear_down_event = find_tear_down(late_[p], last_birth - std::min(last_birth, scans_[p].first_ns));
+      const std::uint64_t run_ns = last_birth - std::min(last_birth, scans_[p].first_ns);
+      run.tear_down_event = find_tear_down(late_[p], run_ns);
       // Where allocations are the clock, time after the last of them is not part of the run.
       if (run.clock.kind == ClockKind::Allocations && last_birth > run.begin_ns) run.end_ns = last_birth;
       for (const LateDeath& d : late_[p]) {
         if (d.event < run.tear_down_event) completed(d.key, d.life);
+        if (d.age_ns <= run_ns / 20) continue;  // the last request's, in the ordinary way
         run.freed_late_bytes += d.bytes;
         ++run.freed_late_blocks;
       }
@@ -506,10 +541,11 @@ double ProcessRun::seconds_per_tick() const {
   return end_tick == 0 ? 0 : static_cast<double>(end_ns - begin_ns) / 1e9 / static_cast<double>(end_tick);
 }
 
-LeakEvidenceSet collect_leak_evidence(const Trace& trace, const Selection& selection) {
+LeakEvidenceSet collect_leak_evidence(const Trace& trace, const Selection& selection, bool* host_seen) {
   LeakEvidenceSet set;
-  Scan scan(trace);
+  Scan scan(trace, selection);
   scan.run();
+  if (host_seen != nullptr) *host_seen = scan.host_seen;
   set.floor = selection.floor;
   if (set.floor == Floor::None && selection.device == kHostDevice) set.floor = Floor::Allocation;
   for (const Floor floor : {Floor::Framework, Floor::Allocation, Floor::Physical}) {
@@ -518,8 +554,8 @@ LeakEvidenceSet collect_leak_evidence(const Trace& trace, const Selection& selec
   if (set.floor == Floor::None) return set;
   for (std::size_t p = 0; p < scan.processes.size(); ++p) {
     ProcessRun run;
-    run.clock = choose_clock(scan.processes[p], static_cast<std::uint16_t>(p), set.floor);
-    run.cycle_name = choose_cycle(scan.processes[p]);
+    run.clock.process = static_cast<std::uint16_t>(p);
+    choose_clock(trace, scan.processes[p], set.floor, run);
     run.begin_ns = scan.processes[p].first_ns;
     run.end_ns = scan.processes[p].last_ns;
     set.processes.push_back(run);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "tools/analysis/leaks.h"
@@ -91,10 +92,12 @@ struct ProcessRun {
   std::uint64_t end_tick = 0;
   std::uint64_t begin_ns = 0, end_ns = 0;         // of what the clock counts
   std::uint64_t tear_down_event = ~std::uint64_t{0};  // the number of the event from which the program is tidying up
-  std::uint64_t freed_late_bytes = 0;             // only after the last birth
+  std::uint64_t freed_late_bytes = 0;             // only after the last birth, though older than 5 % of the run
   std::uint64_t freed_late_blocks = 0;
   std::vector<std::uint64_t> rare_marks;          // ticks of marks and phase borders that are not the clock
-  NameId cycle_name = 0;                          // a mark or phase that came a handful of times, e.g. an engine restart
+  std::vector<bool> clock_marks;                  // by NameId: marks and phases that are the clock
+  std::vector<bool> cycle_marks;                  // those that came a handful of times, e.g. an engine restart
+  std::string cycle_label;
   std::vector<std::uint64_t> cycle_ns;            // when it began
   double seconds_per_tick() const;
 };
@@ -115,6 +118,7 @@ struct LeakEvidenceSet {
   std::vector<SiteSizes> sites;
 };
 
-LeakEvidenceSet collect_leak_evidence(const Trace& trace, const Selection& selection);
+/// `host_seen`, if given, says afterwards whether anything was allocated on the host.
+LeakEvidenceSet collect_leak_evidence(const Trace& trace, const Selection& selection, bool* host_seen = nullptr);
 
 }  // namespace cuheap

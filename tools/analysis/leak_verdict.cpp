@@ -291,7 +291,7 @@ class Judge {
       v_.window = c_.clock_name;
     } else {
       v_.windows = bytes.size();
-      v_.window = std::to_string(e_.mature_births / bytes.size()) + " births at this site";
+      v_.window_is_births = true;  // put in words when the size classes of the site are together
     }
     v_.bytes_per_window = sum / static_cast<double>(v_.windows);
   }

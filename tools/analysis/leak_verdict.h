@@ -11,7 +11,7 @@ struct JudgeContext {
   const ProcessRun& run;
   const SiteSizes& sizes;           // of the site, all its classes
   std::string clock_name;           // "step", "allocations" or "seconds"
-  std::string cycle_name;           // of ProcessRun::cycle_name
+  std::string cycle_name;           // ProcessRun::cycle_label
   std::uint64_t bootstrap_samples;
 };
 

@@ -15,9 +15,9 @@ namespace {
 
 constexpr double kFalseDiscoveries = 0.05;
 
-std::string clock_name(const Trace& trace, const LeakClock& clock) {
+std::string clock_name(const LeakClock& clock) {
   switch (clock.kind) {
-    case ClockKind::Marks: return clock.name < trace.names.size() ? trace.names[clock.name] : "mark";
+    case ClockKind::Marks: return clock.label;
     case ClockKind::Allocations: return "allocations";
     case ClockKind::Time: break;
   }
@@ -56,9 +56,11 @@ using SiteKey = std::tuple<SiteId, std::uint16_t, std::int16_t>;
 void merge(LeakVerdict& to, const LeakVerdict& from) {
   to.size_low = std::min(to.size_low, from.size_low);
   to.size_high = std::max(to.size_high, from.size_high);
+  // Windows of another kind, or of another number of births, do not add up: then what both leak per second tells.
+  if (to.window == from.window && !to.window_is_births) to.bytes_per_window += from.bytes_per_window;
+  else if (to.bytes_per_second > 0) to.bytes_per_window *= 1 + from.bytes_per_second / to.bytes_per_second;
   to.bytes_per_second += from.bytes_per_second;
   to.ci95 = {to.ci95[0] + from.ci95[0], to.ci95[1] + from.ci95[1]};
-  to.bytes_per_window += from.bytes_per_window;
   to.windows = std::max(to.windows, from.windows);
   to.live_bytes += from.live_bytes;
   to.live_count += from.live_count;
@@ -74,6 +76,17 @@ void merge(LeakVerdict& to, const LeakVerdict& from) {
   to.longest_life_seconds = std::max(to.longest_life_seconds, from.longest_life_seconds);
   to.needs_seconds = std::max(to.needs_seconds, from.needs_seconds);
   to.p_value = std::max(to.p_value, from.p_value);
+}
+
+/// A window of births: so many of the blocks judged, all their size classes together, and what stayed of them.
+void describe_births(LeakVerdict& v, std::uint64_t births_of_site) {
+  if (!v.window_is_births || v.windows == 0) return;
+  const std::uint64_t births = std::max<std::uint64_t>(v.mature_births / v.windows, 1);
+  v.window = std::to_string(births) + (births == 1 ? " birth" : " births") +
+             (v.births < births_of_site ? " of this size" : "") + " at this site";
+  double sum = 0;
+  for (const std::uint64_t b : v.group_bytes) sum += static_cast<double>(b);
+  if (v.group_bytes.size() == v.windows) v.bytes_per_window = sum / static_cast<double>(v.windows);
 }
 
 std::vector<LeakVerdict> merged(std::vector<LeakVerdict> verdicts) {
@@ -182,38 +195,72 @@ const char* verdict_name(Verdict verdict) {
   return "unknown";
 }
 
-LeakReport leaks(const Trace& trace, const LeakOptions& options) {
-  const LeakEvidenceSet evidence = collect_leak_evidence(trace, options.selection);
-  LeakReport report;
-  report.floor = evidence.floor;
-  for (const ProcessRun& run : evidence.processes) {
-    report.clocks.push_back(run.clock);
-    report.freed_late_bytes += run.freed_late_bytes;
-    report.freed_late_blocks += run.freed_late_blocks;
-  }
-  report.sites_judged = evidence.sites.size();
-  std::map<SiteKey, const SiteSizes*> sizes;
-  for (const SiteSizes& s : evidence.sites) sizes[{s.site, s.process, s.device}] = &s;
+namespace {
+
+/// The verdicts of one evidence set; none are left out yet.
+std::vector<LeakVerdict> judge_all(const LeakEvidenceSet& evidence, std::uint64_t bootstrap_samples,
+                                   const std::map<SiteKey, const SiteSizes*>& sizes) {
   std::vector<LeakVerdict> verdicts;
   for (const LeakEvidence& key : evidence.keys) {
     const auto of_site = sizes.find({key.site, key.process, key.device});
     if (of_site == sizes.end()) continue;  // nothing was born here
     const ProcessRun& run = evidence.processes[key.process];
-    const std::string cycle = run.cycle_name < trace.names.size() ? trace.names[run.cycle_name] : "";
-    verdicts.push_back(judge(key, {run, *of_site->second, clock_name(trace, run.clock), cycle, options.bootstrap_samples}));
+    verdicts.push_back(judge(key, {run, *of_site->second, clock_name(run.clock), run.cycle_label, bootstrap_samples}));
   }
+  return verdicts;
+}
+
+std::map<SiteKey, const SiteSizes*> sizes_by_site(const LeakEvidenceSet& evidence) {
+  std::map<SiteKey, const SiteSizes*> sizes;
+  for (const SiteSizes& s : evidence.sites) sizes[{s.site, s.process, s.device}] = &s;
+  return sizes;
+}
+
+void judge_into(LeakReport& report, const LeakEvidenceSet& evidence, const LeakOptions& options) {
+  for (const ProcessRun& run : evidence.processes) {
+    report.freed_late_bytes += run.freed_late_bytes;
+    report.freed_late_blocks += run.freed_late_blocks;
+  }
+  report.sites_judged += evidence.sites.size();
+  const std::map<SiteKey, const SiteSizes*> sizes = sizes_by_site(evidence);
+  std::vector<LeakVerdict> verdicts = judge_all(evidence, options.bootstrap_samples, sizes);
   correct_for_many_sites(verdicts);
   verdicts = merged(std::move(verdicts));
+  for (LeakVerdict& v : verdicts) describe_births(v, sizes.at({v.site, v.process, v.device})->births);
   add_ratchets(evidence, verdicts);
   add_time_to_oom(evidence, verdicts);
-  if (!options.keep_none) std::erase_if(verdicts, [](const LeakVerdict& v) { return v.verdict == Verdict::None; });
-  for (LeakVerdict& v : verdicts) v.floor = evidence.floor;
-  std::stable_sort(verdicts.begin(), verdicts.end(), [](const LeakVerdict& a, const LeakVerdict& b) {
+  for (LeakVerdict& v : verdicts) {
+    v.floor = evidence.floor;
+    if (options.keep_none || v.verdict != Verdict::None) report.verdicts.push_back(std::move(v));
+  }
+}
+
+}  // namespace
+
+LeakReport leaks(const Trace& trace, const LeakOptions& options) {
+  bool host_seen = false;
+  const LeakEvidenceSet evidence = collect_leak_evidence(trace, options.selection, &host_seen);
+  LeakReport report;
+  report.floor = evidence.floor;
+  for (const ProcessRun& run : evidence.processes) report.clocks.push_back(run.clock);
+  judge_into(report, evidence, options);
+  // The host's memory has a floor, a clock and an end of its own.
+  const bool may = options.selection.floor == Floor::None || options.selection.floor == Floor::Allocation;
+  if (host_seen && may && !options.selection.device) {
+    Selection host;
+    host.device = kHostDevice;
+    const LeakEvidenceSet host_evidence = collect_leak_evidence(trace, host);
+    if (report.floor == Floor::None) {
+      report.floor = host_evidence.floor;
+      for (const ProcessRun& run : host_evidence.processes) report.clocks.push_back(run.clock);
+    }
+    judge_into(report, host_evidence, options);
+  }
+  std::stable_sort(report.verdicts.begin(), report.verdicts.end(), [](const LeakVerdict& a, const LeakVerdict& b) {
     if (rank(a.verdict) != rank(b.verdict)) return rank(a.verdict) < rank(b.verdict);
     if (a.bytes_per_second != b.bytes_per_second) return a.bytes_per_second > b.bytes_per_second;
     return a.live_bytes != b.live_bytes ? a.live_bytes > b.live_bytes : a.site < b.site;
   });
-  report.verdicts = std::move(verdicts);
   return report;
 }
 

@@ -31,7 +31,8 @@ struct LeakVerdict {
   std::array<double, 2> ci95{};               // of bytes_per_second
   double bytes_per_window = 0;                // window: a mark of the clock, or a birth group
   std::uint64_t windows = 0;
-  std::string window;                         // what one is: "step", "4,120 allocations"
+  std::string window;                         // what one is: "step", "52 births at this site"
+  bool window_is_births = false;
   std::uint64_t live_bytes = 0;               // at the end
   std::uint64_t live_count = 0;
   std::uint64_t births = 0;
@@ -53,17 +54,17 @@ struct LeakVerdict {
 struct LeakClock {
   std::uint16_t process = 0;
   ClockKind kind = ClockKind::Allocations;
-  NameId name = 0;                            // of the mark or phase, for ClockKind::Marks
+  std::string label;                          // of the mark or phase, for ClockKind::Marks; "epoch" for epoch 1, epoch 2 ...
   std::uint64_t ticks = 0;                    // over the whole run
   std::uint64_t warm_up_ticks = 0;            // dropped
 };
 
 struct LeakReport {
-  Floor floor = Floor::None;                  // judged
+  Floor floor = Floor::None;                  // judged on the devices; the host's memory on the allocation floor
   std::vector<LeakClock> clocks;              // a clock a process
   std::vector<LeakVerdict> verdicts;          // worst first; sites judged None are left out
   std::uint64_t sites_judged = 0;
-  std::uint64_t freed_late_bytes = 0;         // only after the last allocation, most often because the program ended
+  std::uint64_t freed_late_bytes = 0;         // only after the last allocation, though older than 5 % of the run
   std::uint64_t freed_late_blocks = 0;
 };
 

@@ -60,6 +60,7 @@ constexpr Pattern kFrameworks[] = {
     {Field::FunctionPrefix, "cub::"},  {Field::FunctionPrefix, "cuMem"},    {Field::FunctionPrefix, "cudaMalloc"},
     {Field::FunctionPrefix, "cudaHost"}, {Field::FunctionPrefix, "cudaFree"}, {Field::FunctionPrefix, "__cudart"},
     {Field::FunctionPrefix, "cudart::"}, {Field::FunctionPrefix, "cuArray"}, {Field::FunctionPrefix, "ncclMem"},
+    {Field::FunctionPrefix, "cuheap::sim::"},
 };
 
 // Only says how memory was obtained: what names a stack that is plumbing all through is the innermost frame outside these.
@@ -67,7 +68,11 @@ constexpr Pattern kAllocators[] = {
     {Field::FunctionPrefix, "c10::"},             {Field::FunctionPrefix, "at::detail::"},   {Field::FunctionPart, "::empty_strided"},
     {Field::FunctionPart, "::empty_cuda"},        {Field::FunctionPart, "::empty_memory_format"}, {Field::FunctionPart, "::create_out("},
     {Field::FunctionPart, "set_output_raw_strided"}, {Field::FunctionPart, "TensorIteratorBase::"}, {Field::FunctionPrefix, "cuMem"},
-    {Field::FunctionPrefix, "cudaMalloc"},        {Field::FunctionPrefix, "rmm::"},
+    {Field::FunctionPrefix, "cudaMalloc"},        {Field::FunctionPrefix, "rmm::"},         {Field::Module, "libc10"},
+    {Field::FunctionPart, "CachingAllocator"},    {Field::FunctionPart, "caching_allocator"},
+    // The driver and the runtime, the stand-ins of both included.
+    {Field::Module, "libcuda.so"},                {Field::Module, "libcudart"},             {Field::FunctionPrefix, "cudart::"},
+    {Field::FunctionPrefix, "cuheap::sim::"},     {Field::FunctionPrefix, "__cudart"},
 };
 
 // The step of a backward pass: there is no Python on its thread.

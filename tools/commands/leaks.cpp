@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "tools/analysis/short_name.h"
@@ -33,7 +34,7 @@ bool has_rate(const LeakVerdict& v) {
   return v.bytes_per_second != 0;
 }
 
-Json verdict_json(const Trace& trace, const LeakVerdict& v) {
+Json verdict_json(const Trace& trace, const LeakVerdict& v, const std::string& name) {
   return {{"verdict", verdict_name(v.verdict)},
           {"floor", floor_name(v.floor)},
           {"site", site_json(trace, v.site)},
@@ -55,23 +56,39 @@ Json verdict_json(const Trace& trace, const LeakVerdict& v) {
           {"size_low", v.size_low},
           {"size_high", v.size_high},
           {"reason", printable(v.reason)},
-          {"name", printable(short_name(trace, v.site))}};
+          {"name", printable(name)}};
+}
+
+/// Told apart where sites share a name; two verdicts on one site share theirs.
+std::vector<std::string> names_of(const Trace& trace, const LeakReport& report) {
+  std::vector<SiteId> sites;
+  for (const LeakVerdict& v : report.verdicts)
+    if (std::find(sites.begin(), sites.end(), v.site) == sites.end()) sites.push_back(v.site);
+  const std::vector<std::string> of_sites = short_names(trace, sites);
+  std::vector<std::string> names;
+  for (const LeakVerdict& v : report.verdicts)
+    names.push_back(of_sites[static_cast<std::size_t>(std::find(sites.begin(), sites.end(), v.site) - sites.begin())]);
+  return names;
 }
 
 Json leaks_json(const Trace& trace, const LeakReport& report) {
   Json json = json_head(trace);
   json["floor"] = floor_name(report.floor);
   json["sites_judged"] = report.sites_judged;
+  json["freed_late_bytes"] = report.freed_late_bytes;
+  json["freed_late_blocks"] = report.freed_late_blocks;
   json["clocks"] = Json::array();
   for (const LeakClock& clock : report.clocks) {
     json["clocks"].push_back({{"process", clock.process},
                               {"kind", clock_name(clock.kind)},
-                              {"name", printable(trace.names.at(clock.name))},
+                              {"name", printable(clock.label)},
                               {"ticks", clock.ticks},
                               {"warm_up_ticks", clock.warm_up_ticks}});
   }
   json["verdicts"] = Json::array();
-  for (const LeakVerdict& verdict : report.verdicts) json["verdicts"].push_back(verdict_json(trace, verdict));
+  const std::vector<std::string> names = names_of(trace, report);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    json["verdicts"].push_back(verdict_json(trace, report.verdicts[i], names[i]));
   return json;
 }
 
@@ -90,8 +107,9 @@ void print_stack(const Trace& trace, SiteId site) {
   if (stack.size() > kFrames) fmt::print("      ... {} more\n", stack.size() - kFrames);
 }
 
-void print_verdict(const Trace& trace, const LeakVerdict& v) {
-  fmt::print("\n{:<12} {}\n", verdict_name(v.verdict), printable(short_name(trace, v.site)));
+void print_verdict(const Trace& trace, const LeakVerdict& v, const std::string& name) {
+  fmt::print("\n{:<12} {}\n", verdict_name(v.verdict), printable(name));
+  if (v.device == kHostDevice) fmt::print("      host memory, pinned for the device\n");
   fmt::print("      {} in {} blocks alive at the end, {} of {} mature births survive ({})\n", size_text(v.live_bytes),
              count_text(v.live_count), count_text(v.survivors), count_text(v.mature_births),
              percent_text(v.residue_share));
@@ -113,7 +131,11 @@ void print_verdict(const Trace& trace, const LeakVerdict& v) {
 void print_leaks(const Trace& trace, const LeakReport& report) {
   fmt::print("\n{} sites judged on the {} floor; {} with a verdict\n", count_text(report.sites_judged),
              floor_name(report.floor), count_text(report.verdicts.size()));
-  for (std::size_t i = 0; i < std::min(kShown, report.verdicts.size()); ++i) print_verdict(trace, report.verdicts[i]);
+  if (report.freed_late_bytes != 0)
+    fmt::print("{} in {} old blocks were freed only after the last allocation, most often because the program ended\n",
+               size_text(report.freed_late_bytes), count_text(report.freed_late_blocks));
+  const std::vector<std::string> names = names_of(trace, report);
+  for (std::size_t i = 0; i < std::min(kShown, names.size()); ++i) print_verdict(trace, report.verdicts[i], names[i]);
   if (report.verdicts.size() > kShown) fmt::print("\n{} more; --json has all\n", report.verdicts.size() - kShown);
 }
 

@@ -229,9 +229,9 @@ TEST(Leaks, TidyingUpAfterAnIdleEndDoesNotHideALeak) {
     ASSERT_FALSE(report.verdicts.empty()) << idle;
     EXPECT_EQ(report.verdicts[0].verdict, Verdict::Leak) << idle;
     EXPECT_GE(report.verdicts[0].live_count, 185u);
-    // The last step's tensors went in the ordinary way, but after the last allocation all the same.
-    EXPECT_EQ(report.freed_late_blocks, 200u + 21);
-    EXPECT_EQ(report.freed_late_bytes, 201u * 65536 + 20 * 8192);
+    // Those of the last twentieth of the run may have been on their way out in the ordinary way.
+    EXPECT_NEAR(static_cast<double>(report.freed_late_blocks), 190, 2);
+    EXPECT_EQ(report.freed_late_bytes, report.freed_late_blocks * 65536);
   }
 }
 
@@ -352,23 +352,114 @@ TEST(Leaks, PagesThatStillComeAreNoPlateau) {
   EXPECT_EQ(report.verdicts[0].verdict, Verdict::Accumulates);
 }
 
-TEST(Leaks, PinnedHostMemoryIsJudgedIfChosen) {
+TEST(Leaks, PinnedHostMemoryIsJudgedBesideTheDevices) {
   TraceBuilder b;
   const SiteId site = b.site({"main", "stage"});
+  b.device(std::uint64_t{1} << 30);
   for (std::uint64_t i = 1; i <= 3000; ++i) {
     b.tensor(i << 20, 512);
     b.tensor_free(i << 20);
     b.allocate(Floor::Allocation, Family::Pinned, i << 20, 4096, site);
     if (i % 10 != 0) b.free(Floor::Allocation, Family::Pinned, i << 20);
   }
-  LeakOptions host;
+  LeakOptions host, device, framework;
   host.selection.device = kHostDevice;
-  const LeakReport report = leaks(b.build(), host);
+  device.selection.device = 0;
+  framework.selection.floor = Floor::Framework;
+  for (const LeakOptions& options : {LeakOptions{}, host}) {
+    const LeakReport report = leaks(b.build(), options);
+    ASSERT_EQ(report.verdicts.size(), 1u);
+    EXPECT_EQ(report.verdicts[0].verdict, Verdict::Leak);
+    EXPECT_EQ(report.verdicts[0].site, site);
+    EXPECT_EQ(report.verdicts[0].device, kHostDevice);
+    EXPECT_EQ(report.verdicts[0].floor, Floor::Allocation);
+    EXPECT_FALSE(report.verdicts[0].oom_in_seconds.has_value());
+  }
+  EXPECT_EQ(leaks(b.build()).floor, Floor::Framework);
+  EXPECT_TRUE(leaks(b.build(), device).verdicts.empty());
+  EXPECT_TRUE(leaks(b.build(), framework).verdicts.empty());
+}
+
+TEST(Leaks, ProgramThatOnlyPinsHostMemoryIsJudged) {
+  TraceBuilder b;
+  const SiteId site = b.site({"main", "staging"});
+  for (std::uint64_t i = 1; i <= 3000; ++i) b.allocate(Floor::Allocation, Family::Pinned, i << 20, 300000 + i, site);
+  const LeakReport report = leaks(b.build());
   ASSERT_EQ(report.verdicts.size(), 1u);
+  EXPECT_EQ(report.verdicts[0].verdict, Verdict::Accumulates);
+  EXPECT_EQ(report.verdicts[0].device, kHostDevice);
+}
+
+TEST(Leaks, CountedMarksAreOneClock) {
+  for (const char* pattern : {"epoch ", "step_", "iter #"}) {
+    TraceBuilder b;
+    const SiteId kept = b.site({"main", "keep"}), work = b.site({"main", "work"});
+    std::uint64_t next = 0x10000000;
+    for (int i = 0; i < 400; ++i) {
+      b.mark(b.name(pattern + std::to_string(i)));
+      b.tensor(next += 1 << 24, 3000000, kept);
+      b.tensor(next += 1 << 24, 100000, work);
+      b.tensor_free(next);
+    }
+    const LeakReport report = leaks(b.build());
+    ASSERT_EQ(report.clocks.size(), 1u);
+    EXPECT_EQ(report.clocks[0].kind, ClockKind::Marks) << pattern;
+    EXPECT_EQ(report.clocks[0].ticks, 400u);
+    ASSERT_EQ(report.verdicts.size(), 1u);
+    const std::string name(pattern);
+    EXPECT_EQ(report.verdicts[0].window, name.substr(0, name.find_first_of(" _")));
+    EXPECT_NEAR(report.verdicts[0].bytes_per_window, 3000000, 15000);
+  }
+}
+
+TEST(Leaks, CountedRestartsAreOneCycle) {
+  TraceBuilder b;
+  const SiteId work = b.site({"main", "work"}), engine = b.site({"main", "restart"});
+  std::uint64_t next = 0x10000000;
+  for (int r = 0; r < 8; ++r) {
+    b.mark(b.name("restart " + std::to_string(r + 1)));
+    b.tensor(next += 1 << 30, 100 << 20, engine);
+    for (int i = 0; i < 500; ++i) { b.tensor(next += 1 << 20, 4096, work); b.tensor_free(next); }
+  }
+  const LeakReport report = leaks(b.build());
+  ASSERT_FALSE(report.verdicts.empty());
   EXPECT_EQ(report.verdicts[0].verdict, Verdict::Leak);
-  EXPECT_EQ(report.verdicts[0].site, site);
-  EXPECT_FALSE(report.verdicts[0].oom_in_seconds.has_value());
-  EXPECT_TRUE(leaks(b.build()).verdicts.empty());
+  EXPECT_EQ(report.verdicts[0].window, "restart");
+}
+
+TEST(Leaks, WindowsOfMergedSizeClassesAddUp) {
+  // One site, two sizes that leak at rates of their own.
+  TraceBuilder b;
+  const SiteId site = b.site({"main", "alloc"});
+  std::uint64_t next = 0x10000000;
+  for (int i = 0; i < 8000; ++i) {
+    b.tensor(next += 1 << 24, i % 4 == 0 ? 1 << 20 : 4096, site);
+    if (i % 4 == 0 ? i % 80 != 0 : i % 25 != 1) b.tensor_free(next);
+  }
+  const LeakReport report = leaks(b.build());
+  ASSERT_EQ(report.verdicts.size(), 1u);
+  const LeakVerdict& v = report.verdicts[0];
+  EXPECT_EQ(v.verdict, Verdict::Leak);
+  EXPECT_EQ(v.size_low, 4096u);
+  EXPECT_EQ(v.size_high, 1u << 20);
+  EXPECT_EQ(v.window, std::to_string(v.mature_births / 8) + " births at this site");
+  // Of the births that the window names, so much stays.
+  const double births = static_cast<double>(v.mature_births) / 8;
+  const double kept = births * ((1 << 20) / 80.0 + 4096 * (3.0 / 4) * (100.0 / 75) / 25);
+  EXPECT_NEAR(v.bytes_per_window, kept, 0.1 * kept);
+}
+
+TEST(Leaks, WindowOfOneSizeSaysSo) {
+  TraceBuilder b;
+  const SiteId site = b.site({"main", "alloc"});
+  std::uint64_t next = 0x10000000;
+  for (int i = 0; i < 8000; ++i) {
+    b.tensor(next += 1 << 24, i % 20 == 0 ? 1 << 20 : 4096, site);
+    if (i % 20 != 0) b.tensor_free(next);
+  }
+  const LeakReport report = leaks(b.build());
+  ASSERT_EQ(report.verdicts.size(), 1u);
+  EXPECT_NE(report.verdicts[0].window.find("births of this size at this site"), std::string::npos) << report.verdicts[0].window;
 }
 
 TEST(Leaks, LeakInOneSizeIsNotHiddenByTrafficOfOthers) {

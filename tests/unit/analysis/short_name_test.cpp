@@ -108,6 +108,25 @@ TEST(ShortName, BackwardPassesAreNamedByTheirStep) {
   EXPECT_EQ(short_name(b.build(), s), "torch::autograd::generated::MmBackward0::apply (libtorch_cpu.so)");
 }
 
+TEST(ShortName, RuntimesAndAllocatorsDoNotNameAFrameworksStack) {
+  TraceBuilder b;
+  SiteId s = b.push(0, native("at::native::copy_kernel(at::Tensor&)", "libtorch_cuda.so"));
+  const SiteId c10 = b.push(s, native("c10::cuda::CUDACachingAllocator::Native::DeviceCachingAllocator::malloc(unsigned long)", "libc10_cuda.so"));
+  const SiteId inlined = b.push(c10, native("alloc_found_block", "libc10_cuda.so"));
+  const SiteId runtime = b.push(c10, native("(anonymous class)::operator()", "libcudart.so.13", "/src/memory.cpp", 49));
+  const SiteId sim = b.push(c10, native("cuheap::sim::runtime::with_context<cuheap::sim::runtime::cudaMalloc(void**, size_t)::<lambda()> >",
+                                        "server", "/src/runtime.h", 56));
+  for (const SiteId site : {c10, inlined, runtime, sim})
+    EXPECT_EQ(short_name(b.build(), site), "at::native::copy_kernel (libtorch_cuda.so)");
+}
+
+TEST(ShortName, StandInsLinkedIntoAProgramAreNotItsOwnCode) {
+  TraceBuilder b;
+  SiteId s = b.push(0, native("main", "server", "/src/server.cpp", 5));
+  s = b.push(s, native("cuheap::sim::runtime::cudaMalloc", "server", "/src/memory.cpp", 46));
+  EXPECT_EQ(short_name(b.build(), s), "main (server.cpp:5)");
+}
+
 TEST(ShortName, FramesHaveAColour) {
   EXPECT_EQ(classify(python("f", "/me/x.py", 1)), FrameClass::Python);
   EXPECT_EQ(classify(native("gemm", "libcublasLt.so.13")), FrameClass::CudaLibrary);
