@@ -145,20 +145,8 @@ CUresult Pool::serve(Device& device, const AllocationRequest& request, CUdevicep
     *out = address;
   } else if (is_sticky(result)) {
     disarm(result, request.caller.device);
-  } else if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-    const PoolFigures figures = device.pool->figures();
-    Event event;
-    event.kind = EventKind::OutOfMemory;
-    event.floor = Floor::Physical;
-    event.family = Family::PoolGranule;
-    event.size = request.bytes;
-    event.extra0 = figures.used_bytes;
-    event.extra1 = figures.held_bytes;
-    event.site = request.site;
-    event.context = request.caller.context;
-    event.device = static_cast<std::int16_t>(request.caller.device);
-    shared_.sink->record(event);
   }
+  // Out of memory here is not yet the host's: cuMemAlloc has the last word, and the hook records what the host is told.
   if (config_.checks) check(request.caller.device);
   return result;
 }

@@ -110,7 +110,7 @@ void print_stack(const Trace& trace, SiteId site) {
 void print_verdict(const Trace& trace, const LeakVerdict& v, const std::string& name) {
   fmt::print("\n{:<12} {}\n", verdict_name(v.verdict), printable(name));
   if (v.device == kHostDevice) fmt::print("      host memory, pinned for the device\n");
-  fmt::print("      {} in {} blocks alive at the end, {} of {} mature births survive ({})\n", size_text(v.live_bytes),
+  fmt::print("      {} in {} blocks alive at the last allocation, {} of {} mature births survive ({})\n", size_text(v.live_bytes),
              count_text(v.live_count), count_text(v.survivors), count_text(v.mature_births),
              percent_text(v.residue_share));
   if (has_rate(v)) {

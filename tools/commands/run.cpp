@@ -48,7 +48,10 @@ int run(const RunArguments& arguments) {
   if (!result.started || result.directory.empty()) return result.status;
   if (!has_traces(result.directory)) {
     std::error_code ignored;
-    if (!arguments.quiet) tell("no trace: the program never initialised CUDA");
+    if (!arguments.quiet) {
+      tell(std::filesystem::exists(result.directory, ignored) ? "no trace: the program never initialised CUDA"
+                                                              : "no trace: " + result.directory + " was removed during the run");
+    }
     std::filesystem::remove(result.directory, ignored);  // only if it is empty
   } else if (!arguments.quiet) {
     conclude(result);

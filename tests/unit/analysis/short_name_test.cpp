@@ -111,7 +111,9 @@ TEST(ShortName, BackwardPassesAreNamedByTheirStep) {
 TEST(ShortName, RuntimesAndAllocatorsDoNotNameAFrameworksStack) {
   TraceBuilder b;
   SiteId s = b.push(0, native("at::native::copy_kernel(at::Tensor&)", "libtorch_cuda.so"));
-  const SiteId c10 = b.push(s, native("c10::cuda::CUDACachingAllocator::Native::DeviceCachingAllocator::malloc(unsigned long)", "libc10_cuda.so"));
+  const SiteId c10 =
+      b.push(s, native("c10::cuda::CUDACachingAllocator::Native::DeviceCachingAllocator::malloc(unsigned long)",
+                       "libc10_cuda.so"));
   const SiteId inlined = b.push(c10, native("alloc_found_block", "libc10_cuda.so"));
   const SiteId runtime = b.push(c10, native("(anonymous class)::operator()", "libcudart.so.13", "/src/memory.cpp", 49));
   const SiteId sim = b.push(c10, native("cuheap::sim::runtime::with_context<cuheap::sim::runtime::cudaMalloc(void**, size_t)::<lambda()> >",

@@ -272,7 +272,8 @@ NOINLINE void jit_fiber_main() {
 // A fiber with a guard page above it; its code has no tables and uses the frame pointer for something else: whatever that
 // points at is not to be touched.
 TEST_F(BacktraceTest, FollowsNoGuessOnAFibersStack) {
-  static constexpr unsigned char kCode[] = {0x55, 0x48, 0x89, 0xfd, 0xff, 0xd6, 0x5d, 0xc3};  // push %rbp; mov %rdi,%rbp; call *%rsi; pop %rbp; ret
+  static constexpr unsigned char kCode[] = {0x55, 0x48, 0x89, 0xfd, 0xff,
+                                            0xd6, 0x5d, 0xc3};  // push %rbp; mov %rdi,%rbp; call *%rsi; pop %rbp; ret
   constexpr std::size_t kBytes = 64 * 1024;
   void* const code = mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   memcpy(code, kCode, sizeof(kCode));
