@@ -15,7 +15,7 @@ const char* name_at(const char* const (&names)[N], std::size_t index) {
 const char* loss_reason_text(LossReason reason) {
   static const char* const kTexts[] = {
       "unknown reason",
-      "no prepared chunk was at hand (the disk was slower than the events, or many short threads took a chunk each)",
+      "no prepared chunk was at hand (the disk was slower than the events)",
       "the trace file could not grow (disk full, quota or size limit)",
       "a hook ran inside the recorder's own work",
       "the site table was full: events kept, their stacks lost",

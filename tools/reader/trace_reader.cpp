@@ -56,8 +56,10 @@ void scan_chunk(Chunk& chunk, OpenFile& open) {
     const std::size_t before = decoder.remaining();
     Decoded what = decoder.next(record);
     if (what == Decoded::End) return;
+    // Within a chunk time never runs back; a difference that wraps around would land anywhere.
+    const std::uint64_t soonest = chunk.events == 0 ? earliest : chunk.last_ns;
     const bool absurd_time =
-        what == Decoded::Event && (record.event.time_ns < earliest || record.event.time_ns > latest);
+        what == Decoded::Event && (record.event.time_ns < soonest || record.event.time_ns > latest);
     if (what == Decoded::Damaged || absurd_time) {
       const std::size_t good = chunk.records.size() - before;
       open.file->note_damage(chunk.offset + sizeof(ChunkHeader) + good, before,

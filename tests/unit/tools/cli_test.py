@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
@@ -263,15 +264,12 @@ class Running(InFolder):
     def test_a_killed_recorder_leaves_no_program_behind(self):
         with subprocess.Popen([CUHEAP, "run", "-o", self.folder / "run", "--", "sh", "-c", "echo $$; exec sleep 60"],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-            program = int(process.stdout.readline())
+            self.assertNotEqual(process.stdout.readline(), "")
+            killed = time.monotonic()
             process.kill()
-            process.wait()
-            # Its end of the pipe closes when the program is gone.
+            # The pipe ends when nobody can write to it any more: the program is gone.
             self.assertEqual(process.stdout.read(), "")
-        with self.assertRaises(ProcessLookupError):
-            for _ in range(1000):
-                os.kill(program, 0)
-                os.sched_yield()
+            self.assertLess(time.monotonic() - killed, 30)
 
     def test_the_programs_signal_state_is_untouched(self):
         bare = subprocess.run(["grep", "^Sig[BIC]", "/proc/self/status"], capture_output=True, text=True, check=True).stdout
