@@ -38,7 +38,7 @@ export class Browser {
   static async start(): Promise<Browser> {
     mkdirSync(kShots, { recursive: true });
     const path = kBrowsers.find((candidate) => candidate && existsSync(candidate));
-    if (!path) throw new Error('no Chromium here (Debian, Ubuntu: apt-get install chromium); or set CUHEAP_CHROMIUM');
+    if (!path) throw new Error('no Chromium here (setup/chromium fetches one); or set CUHEAP_CHROMIUM');
     const profile = mkdtempSync(join(tmpdir(), 'cuheap-chromium-'));
     const context = await chromium.launchPersistentContext(profile, {
       executablePath: path,
