@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <initializer_list>
 
 #include "tracer/backtrace.h"
 #include "tracer/base/arena.h"
