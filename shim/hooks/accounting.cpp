@@ -107,7 +107,7 @@ void count_live(Floor floor, int device, std::int64_t bytes) {
 
 Caller current_caller() {
   const CurrentContext now = current_context();
-  return {now.device, now.context, now.generation, capture_view()};
+  return {now.device, now.context, now.generation, capture_view(), now.life};
 }
 
 void record_block(const HookScope&, EventKind kind, Floor floor, const Block& block, std::uint64_t stream, SiteId site,
@@ -151,6 +151,10 @@ __attribute__((noinline)) PendingAllocation before_allocation(Family family, std
 }
 
 void after_allocation(const PendingAllocation& pending, CUresult result, std::uint64_t address, std::uint8_t event_flags) {
+  const Caller& caller = pending.request.caller;
+  if (result == CUDA_SUCCESS && ends_with_context(pending.family) && caller.life.is_over()) {
+    context_has_answered(caller.context, caller.life);
+  }
   if (!pending.counted) return;
   const KeepErrno keep;
   const HookScope scope;
@@ -274,9 +278,7 @@ bool close_capture(CaptureTicket ticket, CUstream stream, CUgraph graph) {
 EndingContext before_context_end(std::uint64_t context) {
   if (!is_armed() || context == 0) return {};
   const KeepErrno keep;
-  const EndingContext ending{context, context_generation(context), now_ns()};
-  allocator().context_ending(ending.context, ending.generation);
-  return ending;
+  return {context, context_is_ending(context), now_ns()};
 }
 
 namespace {
@@ -311,13 +313,13 @@ void record_context_end(const EndingContext& ending) {
 void after_context_end(const EndingContext& ending, bool ended) {
   if (ending.context == 0) return;
   const KeepErrno keep;
+  context_end_is_decided(ending.context, ended);
   if (ended) {
     record_context_end(ending);
     end_captures_of(ending.context);
   }
   allocator().context_ended(ending.context, ending.generation, ended);
   if (!ended) return;
-  context_has_ended(ending.context);
   const HookScope scope;
   if (!scope) return;
   blocks().forget_context(ending.context, ending.generation, died);

@@ -19,20 +19,23 @@ bool is_primary_inactive(CUdevice device) {
 }
 
 /// Work of every context may use any memory of the process, so the pool must know them all.
-void meet(std::uint64_t context, int device) {
-  tell_allocator([&](DeviceAllocator& a) { a.context_met(context, context_generation(context), device); });
+void meet(const CurrentContext& met) {
+  tell_allocator([&](DeviceAllocator& a) { a.context_met(met.context, met.generation, met.device, met.life); });
 }
 
-void meet_current(CUresult result) {
-  if (result != CUDA_SUCCESS || !is_armed()) return;
-  const CurrentContext now = current_context();
-  meet(now.context, now.device);
+/// Makes a stream in the current context. Who that was is asked before: afterwards it may have ended.
+template <typename Call>
+CUresult make_stream(Call&& call) {
+  const CurrentContext now = is_armed() ? current_context() : CurrentContext{};
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS && now.context != 0) meet(now);
+  return result;
 }
 
 template <typename Call>
 CUresult create_context(const CUcontext* out, CUdevice device, Call&& call) {
   const CUresult result = with_relief(device, kAnyBytes, call);
-  if (result == CUDA_SUCCESS) meet(number_of(*out), device);
+  if (result == CUDA_SUCCESS) meet(context_was_made(number_of(*out), device));
   return result;
 }
 
@@ -82,7 +85,7 @@ CUHEAP_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device)
   const CUresult result = with_relief(device, kAnyBytes, [&] { return driver().cuDevicePrimaryCtxRetain(out, device); });
   if (result != CUDA_SUCCESS) return result;
   note_primary_context(device, *out);
-  meet(number_of(*out), device);
+  meet(context_was_made(number_of(*out), device));
   return result;
 }
 
@@ -143,21 +146,15 @@ CUHEAP_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer) {
 }
 
 CUHEAP_EXPORT CUresult cuStreamCreate(CUstream* out, unsigned flags) {
-  const CUresult result = driver().cuStreamCreate(out, flags);
-  meet_current(result);
-  return result;
+  return make_stream([&] { return driver().cuStreamCreate(out, flags); });
 }
 
 CUHEAP_EXPORT CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int priority) {
-  const CUresult result = driver().cuStreamCreateWithPriority(out, flags, priority);
-  meet_current(result);
-  return result;
+  return make_stream([&] { return driver().cuStreamCreateWithPriority(out, flags, priority); });
 }
 
 CUHEAP_EXPORT CUresult cuGreenCtxStreamCreate(CUstream* out, CUgreenCtx context, unsigned flags, int priority) {
-  const CUresult result = driver().cuGreenCtxStreamCreate(out, context, flags, priority);
-  meet_current(result);
-  return result;
+  return make_stream([&] { return driver().cuGreenCtxStreamCreate(out, context, flags, priority); });
 }
 
 CUHEAP_EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {

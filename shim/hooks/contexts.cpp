@@ -11,10 +11,18 @@ constexpr int kUnknownDevice = -2;
 constexpr std::size_t kContexts = 256;  // contexts ever seen; beyond it the driver is asked each time
 constexpr std::size_t kDevices = 128;
 
+// The life of a context as one word, so that one load tells whether it goes on: the generation, whether that one has begun at
+// all, and how many calls that may end it are under way.
+constexpr std::uint64_t kGeneration = std::uint64_t{1} << 32;
+constexpr std::uint64_t kNotMadeYet = std::uint64_t{1} << 31;
+constexpr std::uint64_t kEnding = 1;
+
+constexpr std::uint64_t at_work(std::uint64_t word) { return word / kGeneration * kGeneration; }
+
 // Entries are never taken out, so a reader needs no lock.
 struct ContextEntry {
   std::atomic<std::uint64_t> context{0};
-  std::atomic<std::uint32_t> generation{0};
+  std::atomic<std::uint64_t> life{0};
   std::atomic<int> device{kUnknownDevice};
 };
 constinit ContextEntry contexts[kContexts];
@@ -36,6 +44,11 @@ int ask_device() {
   return driver().cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
 }
 
+CurrentContext seen(std::uint64_t context, const ContextEntry& entry, int device) {
+  const std::uint64_t word = at_work(entry.life.load(std::memory_order_acquire));
+  return {context, static_cast<std::uint32_t>(word / kGeneration), device, {&entry.life, word}};
+}
+
 }  // namespace
 
 CurrentContext current_context() {
@@ -43,25 +56,44 @@ CurrentContext current_context() {
   if (driver().cuCtxGetCurrent(&current) != CUDA_SUCCESS || current == nullptr) return {};
   const auto context = reinterpret_cast<std::uint64_t>(current);
   ContextEntry* const entry = entry_of(context);
-  if (entry == nullptr) return {context, 0, ask_device()};
+  if (entry == nullptr) return {context, 0, ask_device(), {}};
   int device = entry->device.load(std::memory_order_relaxed);
   if (device == kUnknownDevice) {
     device = ask_device();
     if (device >= 0) entry->device.store(device, std::memory_order_relaxed);
   }
-  return {context, entry->generation.load(std::memory_order_relaxed), device};
+  return seen(context, *entry, device);
 }
 
-std::uint32_t context_generation(std::uint64_t context) {
-  const ContextEntry* const entry = context != 0 ? entry_of(context) : nullptr;
-  return entry != nullptr ? entry->generation.load(std::memory_order_relaxed) : 0;
+CurrentContext context_was_made(std::uint64_t context, int device) {
+  ContextEntry* const entry = context != 0 ? entry_of(context) : nullptr;
+  if (entry == nullptr) return {context, 0, device, {}};
+  entry->device.store(device, std::memory_order_relaxed);
+  entry->life.fetch_and(~kNotMadeYet, std::memory_order_acq_rel);
+  return seen(context, *entry, device);
 }
 
-void context_has_ended(std::uint64_t context) {
+std::uint32_t context_is_ending(std::uint64_t context) {
+  ContextEntry* const entry = context != 0 ? entry_of(context) : nullptr;
+  return entry != nullptr ? static_cast<std::uint32_t>(entry->life.fetch_add(kEnding, std::memory_order_acq_rel) / kGeneration) : 0;
+}
+
+void context_end_is_decided(std::uint64_t context, bool ended) {
   ContextEntry* const entry = context != 0 ? entry_of(context) : nullptr;
   if (entry == nullptr) return;
-  entry->device.store(kUnknownDevice, std::memory_order_relaxed);
-  entry->generation.fetch_add(1, std::memory_order_relaxed);
+  if (ended) entry->device.store(kUnknownDevice, std::memory_order_relaxed);
+  std::uint64_t word = entry->life.load(std::memory_order_relaxed);
+  std::uint64_t next = 0;
+  do {
+    next = word - kEnding;
+    if (ended) next = (next + kGeneration) | kNotMadeYet;
+  } while (!entry->life.compare_exchange_weak(word, next, std::memory_order_acq_rel));
+}
+
+void context_has_answered(std::uint64_t context, const ContextLife& life) {
+  ContextEntry* const entry = entry_of(context);
+  std::uint64_t expected = life.at_work | kNotMadeYet;
+  if (entry != nullptr) entry->life.compare_exchange_strong(expected, life.at_work, std::memory_order_acq_rel);
 }
 
 void note_primary_context(CUdevice device, CUcontext context) {

@@ -9,6 +9,7 @@
 //  - a reentered call (a signal handler inside our own work: HookScope is false) must not wait for a lock of ours.
 // The hooks record Allocate, Free, FreeFailed and OutOfMemory of the allocation floor.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,12 +24,22 @@ struct CaptureView {
   bool prohibited = false;  // the driver would refuse a potentially unsafe call of this thread, and break the capture
 };
 
+/// One life of a CUcontext value. A context that another thread destroys or resets stays current where it is, so whoever was
+/// asked while it lived looks again before it hands something out.
+struct ContextLife {
+  const std::atomic<std::uint64_t>* word = nullptr;  // null: nobody follows this context
+  std::uint64_t at_work = 0;                         // what the word says while this life goes on
+  /// Ended, or about to be.
+  bool is_over() const { return word != nullptr && word->load(std::memory_order_acquire) != at_work; }
+};
+
 /// The calling thread's situation.
 struct Caller {
   int device = -1;              // ordinal of the current context's device; -1: no current context
   std::uint64_t context = 0;    // the current CUcontext as a number; 0: none
   std::uint32_t generation = 0; // counts resets and destructions seen of that CUcontext value
   CaptureView capture;
+  ContextLife life;
 };
 
 struct AllocationRequest {
@@ -66,10 +77,9 @@ class DeviceAllocator {
 
   // What happened around it; called after the driver's success unless said otherwise.
   /// There is such a context: made, retained, or seen at work. May be told often.
-  virtual void context_met(std::uint64_t /*context*/, std::uint32_t /*generation*/, int /*device*/) {}
-  /// Before the driver ends the context (destroy, reset, last release): its blocks must not be handed out any more.
-  virtual void context_ending(std::uint64_t /*context*/, std::uint32_t /*generation*/) {}
-  /// After it: `ended` says whether the driver did it; if not, everything stays as it was.
+  virtual void context_met(std::uint64_t /*context*/, std::uint32_t /*generation*/, int /*device*/, ContextLife = {}) {}
+  /// After a call that may end it (destroy, reset, last release): `ended` says whether the driver did it; if not, everything
+  /// stays as it was. Its life was over already when that call began (ContextLife).
   virtual void context_ended(std::uint64_t /*context*/, std::uint32_t /*generation*/, bool /*ended*/) {}
   virtual void peer_enabled(std::uint64_t /*context*/, std::uint64_t /*peer_context*/) {}
   virtual void peer_disabled(std::uint64_t /*context*/, std::uint64_t /*peer_context*/) {}

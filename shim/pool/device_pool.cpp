@@ -19,7 +19,10 @@ CUresult DevicePool::allocate(const AllocationRequest& request, CUdeviceptr* out
   {
     const PoolGuard guard(lock_);
     const FreeRange hole = find_hole(need);
-    if (hole && place(hole, request, out)) return CUDA_SUCCESS;
+    if (hole) {
+      const CUresult placed = place(hole, request, out);
+      if (placed != CUDA_ERROR_OUT_OF_MEMORY) return placed;
+    }
   }
   return allocate_slowly(request, need, out);
 }
@@ -32,12 +35,14 @@ FreeRange DevicePool::find_hole(const Need& need) {
   return idle && idle.size - need.held <= need.held / kHugeSlackShare ? idle : FreeRange{};
 }
 
-bool DevicePool::place(FreeRange range, const AllocationRequest& request, CUdeviceptr* out) {
+CUresult DevicePool::place(FreeRange range, const AllocationRequest& request, CUdeviceptr* out) {
+  // Whoever ends a context ends its life before it looks for its blocks under this lock: it finds this one, or we see that.
+  if (request.caller.life.is_over()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   PoolBlock* block = blocks_.make();
-  if (block == nullptr) return false;
+  if (block == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   if (!space(class_of(request.bytes)).ready.remove(range)) {
     blocks_.drop(block);
-    return false;
+    return CUDA_ERROR_OUT_OF_MEMORY;
   }
   block->address = range.address;
   block->bytes = request.bytes;
@@ -45,6 +50,7 @@ bool DevicePool::place(FreeRange range, const AllocationRequest& request, CUdevi
   block->buffer_id = shared_->next_buffer_id.fetch_add(1, std::memory_order_relaxed);
   block->context = request.caller.context;
   block->generation = request.caller.generation;
+  block->life = request.caller.life;
   block->captured = request.caller.capture.open;
   block->segment = shared_->segments.find(range.address);
   block->segment->start_at(range.address) = block;
@@ -54,7 +60,7 @@ bool DevicePool::place(FreeRange range, const AllocationRequest& request, CUdevi
   figures_.live_bytes += block->bytes;
   figures_.used_bytes += block->held;
   *out = range.address;
-  return true;
+  return CUDA_SUCCESS;
 }
 
 template <class Visit>
@@ -89,7 +95,8 @@ CUresult DevicePool::allocate_slowly(const AllocationRequest& request, const Nee
     if (round != 0 || settled) {
       const PoolGuard guard(lock_);
       const FreeRange hole = find_hole(need);
-      if (hole && place(hole, request, out)) return CUDA_SUCCESS;
+      const CUresult placed = hole ? place(hole, request, out) : CUDA_ERROR_OUT_OF_MEMORY;
+      if (placed != CUDA_ERROR_OUT_OF_MEMORY) return placed;
     }
     const CUresult result = grow(request, need, out);
     if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
@@ -117,7 +124,7 @@ CUresult DevicePool::grow(const AllocationRequest& request, const Need& need, CU
     {
       const PoolGuard guard(lock_);
       if (this->plan(need, &plan)) {
-        if (plan.count == 0) return place(plan.block, request, out) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        if (plan.count == 0) return place(plan.block, request, out);
         if (!claim(need, &plan)) return CUDA_ERROR_OUT_OF_MEMORY;
         here = ground(access);
         version = access_version_;
@@ -129,16 +136,17 @@ CUresult DevicePool::grow(const AllocationRequest& request, const Need& need, CU
     if (result != CUDA_SUCCESS) return result;
   }
   CUresult result = execute(here, &plan);
+  const bool executed = result == CUDA_SUCCESS;
   // Before anybody else can have the new granules: their end must not be recorded before their beginning.
   record_growth(plan, request.site);
   bool reopened = true;
   {
     const PoolGuard guard(lock_);
-    commit(need, &plan, result == CUDA_SUCCESS);
-    if (result == CUDA_SUCCESS && !place(plan.block, request, out)) result = CUDA_ERROR_OUT_OF_MEMORY;
+    commit(need, &plan, executed);
+    if (result == CUDA_SUCCESS) result = place(plan.block, request, out);
     reopened = version == access_version_;
   }
-  if (result == CUDA_SUCCESS && !reopened) reopen(plan);
+  if (executed && !reopened) reopen(plan);
   if (result == CUDA_SUCCESS) note_tightness();
   return result;
 }
@@ -354,8 +362,8 @@ CUresult DevicePool::release(const Caller& caller, Segment* segment, std::uint64
 CUresult DevicePool::wait_for(const Caller& caller, const PoolBlock& block) {
   const RelaxedCapture relaxed(*shared_->driver);
   Contexts& contexts = shared_->contexts;
-  contexts.learn(block.context, block.generation, device_);
-  contexts.learn(caller.context, caller.generation, caller.device);
+  contexts.learn(block.context, block.generation, device_, block.life);
+  contexts.learn(caller.context, caller.generation, caller.device, caller.life);
   ContextSet set;
   const bool room = set.add(block.context) && set.add(caller.context) && contexts.add_all(device_, &set);
   if (!room) return CUDA_ERROR_NOT_READY;  // deferred: the batch is synchronised in pieces
@@ -368,8 +376,8 @@ CUresult DevicePool::wait_for(const Caller& caller, const PoolBlock& block) {
 }
 
 void DevicePool::defer(PoolBlock* block, const Caller& caller) {
-  shared_->contexts.learn(block->context, block->generation, device_);
-  shared_->contexts.learn(caller.context, caller.generation, caller.device);
+  shared_->contexts.learn(block->context, block->generation, device_, block->life);
+  shared_->contexts.learn(caller.context, caller.generation, caller.device, caller.life);
   block->state = PoolBlock::State::Deferred;
   block->free_context = caller.context;
   enlist(&open_.first, block);

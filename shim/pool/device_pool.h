@@ -122,7 +122,8 @@ class DevicePool {
 
   // Under the lock.
   FreeRange find_hole(const Need& need);
-  bool place(FreeRange range, const AllocationRequest& request, CUdeviceptr* out);
+  /// OUT_OF_MEMORY: no place in the books; CONTEXT_IS_DESTROYED: the asker's context ended meanwhile.
+  CUresult place(FreeRange range, const AllocationRequest& request, CUdeviceptr* out);
   bool plan(const Need& need, Plan* plan);
   bool claim(const Need& need, Plan* plan);
   void claim_source(Move* move);

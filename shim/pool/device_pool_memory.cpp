@@ -188,7 +188,7 @@ bool DevicePool::release_kept(bool is_needed) {
     PoolBlock* block = kept_;
     delist(&kept_, block);
     block->state = PoolBlock::State::Deferred;  // the graph's last launch may still run
-    shared_->contexts.learn(block->context, block->generation, device_);
+    shared_->contexts.learn(block->context, block->generation, device_, block->life);
     enlist(&open_.first, block);
     open_.bytes += block->held;
   }

@@ -3,6 +3,11 @@
 #include <sched.h>
 
 namespace cuheap {
+namespace {
+
+constexpr int kEndingYields = 10'000;  // how long a wait stands by while a context is being ended
+
+}  // namespace
 
 bool is_sticky(CUresult result) {
   switch (result) {
@@ -133,15 +138,17 @@ Contexts::Known* Contexts::make_known(std::uint64_t context, int device) {
   return known;
 }
 
-void Contexts::learn(std::uint64_t context, std::uint32_t generation, int device) {
+void Contexts::learn(std::uint64_t context, std::uint32_t generation, int device, ContextLife life) {
   if (context == 0) return;
   const PoolGuard guard(lock_);
+  if (life.is_over()) return;  // asked under the lock that forget() takes after the end
   Known* known = find(context);
   const bool is_same = known != nullptr && (!known->is_generation_known || known->generation == generation);
   if (!is_same) known = make_known(context, device);
   if (known == nullptr) return;
   known->generation = generation;
   known->is_generation_known = true;
+  known->host_life = life;
 }
 
 void Contexts::forget(std::uint64_t context) {
@@ -249,12 +256,19 @@ CUevent Contexts::take_event(std::uint64_t context) {
   return event;
 }
 
-// An event died with its context, and so did the work it stood for.
-bool Contexts::is_gone(const Fence& fence, unsigned i) {
+// An event died with its context, and so did the work it stood for. While that is under way nobody touches the event.
+Contexts::State Contexts::state_of(const Fence& fence, unsigned i) {
   const PoolGuard guard(lock_);
   const Known* known = find(fence.contexts.items[i]);
-  if (known == nullptr) return !has_overflowed();
-  return known->life != fence.lives[i];
+  if (known == nullptr) return has_overflowed() ? State::AtWork : State::Gone;
+  if (known->life != fence.lives[i]) return State::Gone;
+  return known->host_life.is_over() ? State::Ending : State::AtWork;
+}
+
+bool Contexts::is_ending(std::uint64_t context) {
+  const PoolGuard guard(lock_);
+  const Known* known = find(context);
+  return known != nullptr && known->host_life.is_over();
 }
 
 std::uint32_t Contexts::life_of(std::uint64_t context) {
@@ -284,7 +298,7 @@ CUresult Contexts::record(CaptureGate& captures, const ContextSet& contexts, Fen
   CUresult result = CUDA_SUCCESS;
   for (unsigned i = 0; i < contexts.count && result == CUDA_SUCCESS; ++i) {
     out->lives[i] = life_of(contexts.items[i]);
-    CUevent event = has_events_ ? take_event(contexts.items[i]) : nullptr;
+    CUevent event = has_events_ && !is_ending(contexts.items[i]) ? take_event(contexts.items[i]) : nullptr;
     out->events[i] = event;
     if (event == nullptr) continue;  // to be synchronised when it is waited for
     if (!captures.enter()) {
@@ -305,8 +319,9 @@ CUresult Contexts::record(CaptureGate& captures, const ContextSet& contexts, Fen
 
 CUresult Contexts::query(const Fence& fence) {
   for (unsigned i = 0; i < fence.contexts.count; ++i) {
-    if (is_gone(fence, i)) continue;
-    if (fence.events[i] == nullptr) return CUDA_ERROR_NOT_READY;
+    const State state = state_of(fence, i);
+    if (state == State::Gone) continue;
+    if (state == State::Ending || fence.events[i] == nullptr) return CUDA_ERROR_NOT_READY;
     const CUresult result = driver_->cuEventQuery(fence.events[i]);
     if (result == CUDA_ERROR_NOT_READY || is_sticky(result)) return result;
   }
@@ -317,7 +332,17 @@ CUresult Contexts::wait(CaptureGate& captures, const Fence& fence, Waiting waiti
   CUresult all = CUDA_SUCCESS;
   for (unsigned i = 0; i < fence.contexts.count; ++i) {
     CUresult result = CUDA_SUCCESS;
-    if (is_gone(fence, i)) continue;
+    State state = state_of(fence, i);
+    // The driver is ending it in another thread, which takes the length of that call.
+    for (int k = 0; state == State::Ending && k < kEndingYields; ++k) {
+      sched_yield();
+      state = state_of(fence, i);
+    }
+    if (state == State::Gone) continue;
+    if (state == State::Ending) {
+      all = CUDA_ERROR_NOT_READY;
+      continue;
+    }
     if (waiting != Waiting::All && fence.contexts.is_foreign(i)) {
       result = fence.events[i] != nullptr ? driver_->cuEventQuery(fence.events[i]) : CUDA_ERROR_NOT_READY;
       if (result == CUDA_ERROR_NOT_READY) all = result;
@@ -346,7 +371,8 @@ void Contexts::recycle(Fence* fence) {
       kept = alive && known->event_count < kMaxEvents;
       if (kept) known->events[known->event_count++] = event;
     }
-    if (alive && !kept) driver_->cuEventDestroy_v2(event);
+    // Of a context that is being ended an event too many is lost at worst.
+    if (alive && !kept && !is_ending(fence->contexts.items[i])) driver_->cuEventDestroy_v2(event);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "shim/driver/driver.h"
+#include "shim/pool/allocator.h"
 #include "shim/pool/node_store.h"
 #include "shim/pool/pool_lock.h"
 
@@ -95,7 +96,8 @@ class Contexts {
     has_events_ = has_context_events;
   }
 
-  void learn(std::uint64_t context, std::uint32_t generation, int device);
+  /// Nothing is learnt of a life that is over.
+  void learn(std::uint64_t context, std::uint32_t generation, int device, ContextLife life = {});
   /// Destroyed or reset: its events died with it.
   void forget(std::uint64_t context);
   /// The device of a context; asks the driver (by making it current for a moment) if it was never met. -1: unknown.
@@ -135,6 +137,7 @@ class Contexts {
     std::uint32_t generation = 0;
     bool is_generation_known = false;  // else it was only named as somebody's peer
     std::uint32_t life = 0;            // ours, never used twice
+    ContextLife host_life;             // whether it is being ended at this moment
     int device = -1;
     CUevent events[kMaxEvents] = {};
     unsigned event_count = 0;
@@ -151,7 +154,9 @@ class Contexts {
   CUevent take_event(std::uint64_t context);
   CUresult synchronize(CaptureGate& captures, std::uint64_t context);
   CUresult synchronize_now(std::uint64_t context);
-  bool is_gone(const Fence& fence, unsigned i);
+  enum class State : std::uint8_t { AtWork, Ending, Gone };
+  State state_of(const Fence& fence, unsigned i);
+  bool is_ending(std::uint64_t context);
   std::uint32_t life_of(std::uint64_t context);
   Known* make_known(std::uint64_t context, int device);  // the lock is held
 

@@ -81,6 +81,7 @@ Pool::Device* Pool::device_for(const AllocationRequest& request) {
   const Caller& caller = request.caller;
   if (is_off_.load(std::memory_order_acquire) || !process::is_owner()) return nullptr;
   if (request.bytes == 0 || caller.context == 0 || caller.device < 0 || caller.device >= kMaxDevices) return nullptr;
+  if (caller.life.is_over()) return nullptr;  // destroyed by another thread: the driver says so
   if ((request.site_bits & config_.step_aside_bits) != 0 || caller.capture.prohibited) return nullptr;
   if (shared_.frozen.load(std::memory_order_relaxed) || shared_.contexts.has_overflowed()) return nullptr;
   Device& device = devices_[caller.device];
@@ -353,10 +354,10 @@ std::uint64_t Pool::idle_bytes(int device) {
   return scope && armed_device != nullptr ? armed_device->pool->idle_bytes() : 0;
 }
 
-void Pool::context_met(std::uint64_t context, std::uint32_t generation, int device) {
+void Pool::context_met(std::uint64_t context, std::uint32_t generation, int device, ContextLife life) {
   if (!process::is_owner() || device < 0) return;
   const HookScope scope;
-  if (scope) shared_.contexts.learn(context, generation, device);
+  if (scope) shared_.contexts.learn(context, generation, device, life);
 }
 
 void Pool::context_ended(std::uint64_t context, std::uint32_t generation, bool ended) {

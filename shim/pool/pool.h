@@ -49,7 +49,7 @@ class Pool final : public DeviceAllocator {
   bool relieve(int device, std::size_t bytes) override;
   std::uint64_t idle_bytes(int device) override;
 
-  void context_met(std::uint64_t context, std::uint32_t generation, int device) override;
+  void context_met(std::uint64_t context, std::uint32_t generation, int device, ContextLife life = {}) override;
   void context_ended(std::uint64_t context, std::uint32_t generation, bool ended) override;
   void peer_enabled(std::uint64_t context, std::uint64_t peer_context) override;
   void peer_disabled(std::uint64_t context, std::uint64_t peer_context) override;

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "shim/driver/driver.h"
+#include "shim/pool/allocator.h"
 #include "shim/pool/granules.h"
 #include "shim/pool/policy.h"
 
@@ -25,6 +26,7 @@ struct PoolBlock {
   std::uint64_t buffer_id = 0;    // unique for ever
   std::uint64_t context = 0;
   std::uint32_t generation = 0;
+  ContextLife life;
   struct Segment* segment = nullptr;
   State state = State::Live;
   bool exposed = false;           // the outside may know its physical memory
