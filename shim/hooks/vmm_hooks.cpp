@@ -184,7 +184,8 @@ CUHEAP_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 }
 
 CUHEAP_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
-  const CUresult result = allocator().retain_handle(handle, address);
+  const CUdeviceptr asked = allocator().unmapped(reinterpret_cast<CUdeviceptr>(address));
+  const CUresult result = driver().cuMemRetainAllocationHandle(handle, reinterpret_cast<void*>(asked));
   if (result == CUDA_SUCCESS && is_recording()) {
     const HookScope scope;
     if (scope) physical.change(identity_of(*handle), [](Block& block) { ++block.references; });
@@ -202,15 +203,23 @@ CUHEAP_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHand
 
 CUHEAP_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                                 unsigned long long flags) {
-  const CUresult result = driver().cuMemMap(address, size, offset, handle, flags);
+  const CUresult result = driver().cuMemMap(allocator().unmapped(address), size, offset, handle, flags);
   after_map(result, address, size, offset, handle);
   return result;
 }
 
 CUHEAP_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t size) {
-  const CUresult result = driver().cuMemUnmap(address, size);
+  const CUresult result = driver().cuMemUnmap(allocator().unmapped(address), size);
   after_unmap(result, address, size);
   return result;
+}
+
+CUHEAP_EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc* access, size_t count) {
+  return driver().cuMemSetAccess(allocator().unmapped(address), size, access, count);
+}
+
+CUHEAP_EXPORT CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr address) {
+  return driver().cuMemGetAccess(flags, location, allocator().unmapped(address));
 }
 
 CUHEAP_EXPORT CUresult cuMemAddressReserve(CUdeviceptr* out, size_t size, size_t alignment, CUdeviceptr wish,
@@ -222,5 +231,5 @@ CUHEAP_EXPORT CUresult cuMemAddressReserve(CUdeviceptr* out, size_t size, size_t
 
 CUHEAP_EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t size) {
   note(EventKind::Unreserve, Floor::Physical, address, size);
-  return driver().cuMemAddressFree(address, size);
+  return driver().cuMemAddressFree(allocator().unmapped(address), size);
 }

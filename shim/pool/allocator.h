@@ -67,7 +67,9 @@ class DeviceAllocator {
   virtual CUresult ipc_handle(CUipcMemHandle* handle, CUdeviceptr address) = 0;
   virtual CUresult range_handle(void* handle, CUdeviceptr address, std::size_t size, CUmemRangeHandleType type,
                                 unsigned long long flags) = 0;
-  virtual CUresult retain_handle(CUmemGenericAllocationHandle* handle, void* address) = 0;
+  /// What is to be asked of the driver in place of this address by a call that is meant for mapped memory (cuMemUnmap,
+  /// cuMemSetAccess, ...): memory of cuMemAlloc is none, so for it an address that means nothing to the driver.
+  virtual CUdeviceptr unmapped(CUdeviceptr address) { return address; }
 
   /// Another call of the host (cuMemCreate, cuMemAllocAsync, ...) met OUT_OF_MEMORY: gives back to the driver what can be
   /// spared. Device -1: nobody knows which. True: something was given back, ask the driver once more.

@@ -422,14 +422,6 @@ bool DevicePool::find(Segment* segment, std::uint64_t address, PoolBlock* out) {
   return true;
 }
 
-bool DevicePool::expose(Segment* segment, std::uint64_t address) {
-  const PoolGuard guard(lock_);
-  PoolBlock* block = segment->block_at(address);
-  if (block == nullptr || block->state != PoolBlock::State::Live) return false;
-  block->exposed = true;
-  return true;
-}
-
 // ---- figures and invariants
 
 PoolFigures DevicePool::figures() {

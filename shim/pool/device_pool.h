@@ -70,8 +70,15 @@ class DevicePool {
 
   /// A copy of the live block that contains the address. False: a hole.
   [[nodiscard]] bool find(Segment* segment, std::uint64_t address, PoolBlock* out);
-  /// The outside is about to learn of the block's physical memory. False: no live block there.
-  bool expose(Segment* segment, std::uint64_t address);
+  /// Changes what is known of the live block that contains the address, under the lock. False: there is none.
+  template <class Change>
+  bool change(Segment* segment, std::uint64_t address, Change change) {
+    const PoolGuard guard(lock_);
+    PoolBlock* block = segment->block_at(address);
+    if (block == nullptr || block->state != PoolBlock::State::Live) return false;
+    change(*block);
+    return true;
+  }
 
   /// Lets freed blocks whose fence has passed become free; waits for them if asked. True: some did.
   bool settle(Waiting waiting);

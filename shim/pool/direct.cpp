@@ -46,8 +46,4 @@ CUresult DirectAllocator::range_handle(void* handle, CUdeviceptr address, std::s
   return driver().cuMemGetHandleForAddressRange(handle, address, size, type, flags);
 }
 
-CUresult DirectAllocator::retain_handle(CUmemGenericAllocationHandle* handle, void* address) {
-  return driver().cuMemRetainAllocationHandle(handle, address);
-}
-
 }  // namespace cuheap

@@ -17,7 +17,6 @@ class DirectAllocator final : public DeviceAllocator {
   CUresult ipc_handle(CUipcMemHandle* handle, CUdeviceptr address) override;
   CUresult range_handle(void* handle, CUdeviceptr address, std::size_t size, CUmemRangeHandleType type,
                         unsigned long long flags) override;
-  CUresult retain_handle(CUmemGenericAllocationHandle* handle, void* address) override;
 };
 
 extern constinit DirectAllocator direct_allocator;

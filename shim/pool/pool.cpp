@@ -1,6 +1,7 @@
 #include "shim/pool/pool.h"
 
 #include <new>
+#include <utility>
 
 #include "shim/pool/pool_messages.h"
 #include "tracer/base/arena.h"
@@ -34,6 +35,9 @@ bool answer(const PoolBlock& block, CUpointer_attribute attribute, void* data) {
       return true;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
       *static_cast<std::size_t*>(data) = block.bytes;
+      return true;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      *static_cast<unsigned*>(data) = block.sync_memops ? 1 : 0;
       return true;
     default:
       return false;  // MAPPING_*, MEMORY_BLOCK_ID, ALLOWED_HANDLE_TYPES, IS_LEGACY_CUDA_IPC_CAPABLE (0): the driver knows
@@ -181,28 +185,58 @@ void Pool::disarm(CUresult why, int device) {
 
 CUresult Pool::release(const Caller& caller, CUdeviceptr address) {
   bool handled = false;
-  const CUresult result = end_block(caller, address, process::is_exiting(), &handled);
+  const CUresult result = end_block(caller, address, false, &handled);
   return handled ? result : shared_.driver->cuMemFree_v2(address);
 }
 
 CUresult Pool::release_async(const Caller& caller, CUdeviceptr address, CUstream stream) {
+  PoolBlock block;
+  bool is_ours = false;
+  const DriverTable& driver = *shared_.driver;
+  // What is no block of ours begins nowhere, and the driver says so.
+  if (!find_block(address, &block, &is_ours) || block.address != address) return driver.cuMemFreeAsync(address, stream);
+  if (const CUresult refused = ask_stream(caller, address, stream); refused != CUDA_SUCCESS) return refused;
   // The fence covers all that is queued in any context, so the stream's too, and nothing waits.
   CUcontext context = nullptr;
   const bool is_default = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-  const bool is_ours = address != 0 && shared_.segments.find(address) != nullptr && process::is_owner();
-  if (is_ours && !is_default && shared_.driver->cuStreamGetCtx(stream, &context) == CUDA_SUCCESS) {
+  if (!is_default && !process::is_exiting() && driver.cuStreamGetCtx(stream, &context) == CUDA_SUCCESS) {
     const HookScope scope;
     if (scope) shared_.contexts.learn_named(number_of(context));
   }
   bool handled = false;
   const CUresult result = end_block(caller, address, true, &handled);
-  return handled ? result : shared_.driver->cuMemFreeAsync(address, stream);
+  return handled ? result : driver.cuMemFreeAsync(address, stream);
+}
+
+/// Would the driver take a free of plain memory on this stream? A stream that captures, that is gone, or whose context is
+/// gone is asked with a block of the driver's own: so the answer is the driver's, and so is what happens to the capture.
+CUresult Pool::ask_stream(const Caller& caller, CUdeviceptr address, CUstream stream) {
+  if (process::is_exiting()) return CUDA_SUCCESS;
+  const DriverTable& driver = *shared_.driver;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (driver.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE) return CUDA_SUCCESS;
+  StandIn own;
+  {
+    const PoolGuard guard(stand_in_lock_);
+    std::swap(own, stand_in_);
+  }
+  if (own.context != caller.context || own.generation != caller.generation) {  // it died with its context
+    own = {0, caller.context, caller.generation};
+    const RelaxedCapture relaxed(driver);
+    // Without a context, or without memory: the address means nothing to the driver, which refuses that, too.
+    if (driver.cuMemAlloc_v2(&own.address, 1) != CUDA_SUCCESS) return driver.cuMemFreeAsync(address, stream);
+  }
+  const CUresult answer = driver.cuMemFreeAsync(own.address, stream);
+  // Kept, not freed: a free may wait for what the host does next.
+  const PoolGuard guard(stand_in_lock_);
+  if (answer != CUDA_SUCCESS) stand_in_ = own;
+  return answer;
 }
 
 CUresult Pool::end_block(const Caller& caller, CUdeviceptr address, bool ordered, bool* handled) {
   Segment* segment = address != 0 ? shared_.segments.find(address) : nullptr;
   if (segment == nullptr || is_dead_.load(std::memory_order_relaxed) || !process::is_owner()) return CUDA_SUCCESS;
-  if (caller.capture.prohibited) {
+  if (!ordered && caller.capture.prohibited) {
     // Let the driver refuse it, with its error and its effect on the capture; the address itself means nothing to it.
     const CUresult refused = shared_.driver->cuMemFree_v2(address);
     if (is_capture_error(refused)) {
@@ -248,11 +282,16 @@ bool Pool::find_block(CUdeviceptr address, PoolBlock* out, bool* is_ours) {
   return devices_[segment->device].pool->find(segment, address, out);
 }
 
-bool Pool::expose_block(CUdeviceptr address) {
+template <class Change>
+bool Pool::change_block(CUdeviceptr address, Change change) {
   Segment* segment = shared_.segments.find(address);
   if (segment == nullptr || !process::is_owner()) return false;
   const HookScope scope;
-  return scope && devices_[segment->device].pool->expose(segment, address);
+  return scope && devices_[segment->device].pool->change(segment, address, change);
+}
+
+bool Pool::expose_block(CUdeviceptr address) {
+  return change_block(address, [](PoolBlock& block) { block.exposed = true; });
 }
 
 CUresult Pool::address_range(CUdeviceptr* base, std::size_t* size, CUdeviceptr address) {
@@ -294,8 +333,22 @@ CUresult Pool::pointer_attributes(unsigned count, CUpointer_attribute* attribute
 }
 
 CUresult Pool::set_pointer_attribute(const void* value, CUpointer_attribute attribute, CUdeviceptr address) {
-  expose_block(address);
-  return shared_.driver->cuPointerSetAttribute(value, attribute, address);
+  PoolBlock block;
+  bool is_ours = false;
+  const bool found = find_block(address, &block, &is_ours);
+  if (!is_ours) return shared_.driver->cuPointerSetAttribute(value, attribute, address);
+  if (!found) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult result = shared_.driver->cuPointerSetAttribute(value, attribute, address);
+  if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || value == nullptr) return result;
+  // Drivers refuse it for mapped memory. Whoever asks is about to let a device of others reach the memory.
+  unsigned wanted = 0;
+  __builtin_memcpy(&wanted, value, sizeof wanted);
+  change_block(address, [&](PoolBlock& changed) {
+    changed.exposed = true;
+    changed.sync_memops = wanted != 0;
+  });
+  if (result != CUDA_SUCCESS && wanted != 0) message::pool_sync_memops_asked();
+  return CUDA_SUCCESS;
 }
 
 CUresult Pool::ipc_handle(CUipcMemHandle* handle, CUdeviceptr address) {
@@ -309,9 +362,10 @@ CUresult Pool::range_handle(void* handle, CUdeviceptr address, std::size_t size,
   return shared_.driver->cuMemGetHandleForAddressRange(handle, address, size, type, flags);
 }
 
-CUresult Pool::retain_handle(CUmemGenericAllocationHandle* handle, void* address) {
-  expose_block(number_of(address));
-  return shared_.driver->cuMemRetainAllocationHandle(handle, address);
+CUdeviceptr Pool::unmapped(CUdeviceptr address) {
+  static constinit char nobodys = 0;
+  const bool is_ours = address != 0 && shared_.segments.find(address) != nullptr && process::is_owner();
+  return is_ours ? number_of(&nobodys) : address;
 }
 
 // ---- what happens around it

@@ -44,7 +44,7 @@ class Pool final : public DeviceAllocator {
   CUresult ipc_handle(CUipcMemHandle* handle, CUdeviceptr address) override;
   CUresult range_handle(void* handle, CUdeviceptr address, std::size_t size, CUmemRangeHandleType type,
                         unsigned long long flags) override;
-  CUresult retain_handle(CUmemGenericAllocationHandle* handle, void* address) override;
+  CUdeviceptr unmapped(CUdeviceptr address) override;
 
   bool relieve(int device, std::size_t bytes) override;
   std::uint64_t idle_bytes(int device) override;
@@ -85,18 +85,30 @@ class Pool final : public DeviceAllocator {
   void disarm(CUresult why, int device);
   void check(int device);
   bool find_block(CUdeviceptr address, PoolBlock* out, bool* is_ours);
+  template <class Change>
+  bool change_block(CUdeviceptr address, Change change);
   bool expose_block(CUdeviceptr address);
+  CUresult ask_stream(const Caller& caller, CUdeviceptr address, CUstream stream);
   Device* armed(int device);
   bool is_armed(int device) const;
   void release_kept();
   template <class Visit>
   void each_armed(Visit visit);
 
+  /// A block of the driver's own that is only ever shown to it, in questions.
+  struct StandIn {
+    CUdeviceptr address = 0;
+    std::uint64_t context = 0;
+    std::uint32_t generation = 0;
+  };
+
   PoolConfig config_;
   PoolShared shared_;
   std::atomic<bool> is_off_{true};  // not started, disarmed, or in a fork child: new requests go to the driver
   std::atomic<bool> is_dead_{false};
   Device devices_[kMaxDevices];
+  PoolLock stand_in_lock_;
+  StandIn stand_in_;
 };
 
 /// The process's pool, started. Called once, at arming.

@@ -51,6 +51,15 @@ void pool_ipc_asked() {
       .send();
 }
 
+void pool_sync_memops_asked() {
+  static constinit std::atomic<bool> said{false};
+  if (!first_time(said)) return;
+  MessageLine()
+      .text("the program asked for synchronous memory operations (GPUDirect RDMA?) on pooled memory, where the driver has none;")
+      .text(" copies on streams must be waited for there, or run it with --pool off (CUHEAP_POOL=off)")
+      .send();
+}
+
 void pool_books_wrong(int device) {
   static constinit std::atomic<bool> said{false};
   if (!first_time(said)) return;

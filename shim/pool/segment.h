@@ -30,6 +30,7 @@ struct PoolBlock {
   struct Segment* segment = nullptr;
   State state = State::Live;
   bool exposed = false;           // the outside may know its physical memory
+  bool sync_memops = false;       // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as the host set it
   bool captured = false;          // handed out while a capture was open
   std::uint64_t free_context = 0; // Deferred: the context that freed it
   PoolBlock* previous = nullptr;  // list of its device: live ones, or those that wait
