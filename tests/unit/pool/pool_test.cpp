@@ -29,17 +29,17 @@ TEST_F(PoolTest, AlignsBySize) {
                                   2 * kMiB + 1, 5 * kMiB, 40 * kMiB}) {
     const CUdeviceptr block = get(bytes);
     ASSERT_NE(block, 0u) << bytes;
-    EXPECT_EQ(block % (bytes < 64 * kKiB ? 512 : bytes < 2 * kMiB ? 64 * kKiB : 2 * kMiB), 0u) << bytes;
+    EXPECT_EQ(block % (bytes < 1 * kMiB ? 512 : bytes < 2 * kMiB ? 64 * kKiB : 2 * kMiB), 0u) << bytes;
   }
 }
 
-TEST_F(PoolTest, BlocksOfAPinPageOrMoreShareNoPinPage) {
-  start(1 * kGiB);
+TEST_F(PoolTest, LargeBlocksShareNoPinPage) {
+  start(2 * kGiB);
   std::map<std::uint64_t, std::set<CUdeviceptr>> by_page;
   std::map<CUdeviceptr, std::size_t> sizes;
   std::mt19937_64 random(3);
   for (int i = 0; i < 400; ++i) {
-    const std::size_t bytes = 1 + random() % (300 * kKiB);
+    const std::size_t bytes = 1 + random() % (4 * kMiB);
     const CUdeviceptr block = get(bytes);
     ASSERT_NE(block, 0u);
     sizes[block] = bytes;
@@ -48,7 +48,7 @@ TEST_F(PoolTest, BlocksOfAPinPageOrMoreShareNoPinPage) {
 
   for (const auto& [page, blocks] : by_page) {
     if (blocks.size() < 2) continue;
-    for (const CUdeviceptr block : blocks) EXPECT_LT(sizes[block], 64 * kKiB);
+    for (const CUdeviceptr block : blocks) EXPECT_LT(sizes[block], 1 * kMiB);
   }
 }
 

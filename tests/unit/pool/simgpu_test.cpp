@@ -154,6 +154,25 @@ TEST_F(PoolOnSimgpu, MemoryInfoAgreesWithTheDriversOwnAllocator) {
   EXPECT_EQ(pooled, before);
 }
 
+TEST_F(PoolOnSimgpu, HoldsAsManySmallBlocksAsTheDriversOwnAllocator) {
+  simgpu_set_capacity(0, simgpu_used_bytes(0) + 128 * kMiB);
+  for (const std::size_t least : {65ul << 10, 100'000ul, 129ul << 10, 260'000ul, 700'000ul, 0ul}) {
+    std::mt19937_64 random(7);
+    const auto next = [&] { return least != 0 ? least : 1 + random() % (kMiB - 1); };
+    std::vector<CUdeviceptr> native, pooled;
+    for (CUdeviceptr block = 0; driver().cuMemAlloc_v2(&block, next()) == CUDA_SUCCESS;) native.push_back(block);
+    for (const CUdeviceptr block : native) ASSERT_EQ(driver().cuMemFree_v2(block), CUDA_SUCCESS);
+    random.seed(7);
+    start();
+    for (CUdeviceptr block = get(next()); block != 0; block = get(next())) pooled.push_back(block);
+
+    EXPECT_GE(pooled.size(), native.size()) << least;
+
+    for (const CUdeviceptr block : pooled) ASSERT_EQ(free(block), CUDA_SUCCESS);
+    pool->frozen(true);
+  }
+}
+
 TEST_F(PoolOnSimgpu, ACaptureStaysValidWhileThePoolGrowsAndFrees) {
   start();
   const CUdeviceptr early = get(3 * kMiB);
