@@ -235,14 +235,21 @@ CUHEAP_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUg
 
 CUHEAP_EXPORT CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child) {
   const CUresult result = driver().cuGraphExecChildGraphNodeSetParams(exec, node, child);
-  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.graph_exec_updated(exec, child); });
+  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.graph_exec_child_set(exec, child); });
   return result;
 }
 
 CUHEAP_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams* params) {
   const CUresult result = driver().cuGraphExecNodeSetParams(exec, node, params);
   const bool is_child = result == CUDA_SUCCESS && params != nullptr && params->type == CU_GRAPH_NODE_TYPE_GRAPH;
-  if (is_child) tell_allocator([&](DeviceAllocator& a) { a.graph_exec_updated(exec, params->graph.graph); });
+  if (is_child) tell_allocator([&](DeviceAllocator& a) { a.graph_exec_child_set(exec, params->graph.graph); });
+  return result;
+}
+
+CUHEAP_EXPORT CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams* params) {
+  const CUresult result = driver().cuGraphNodeSetParams(node, params);
+  const bool is_child = result == CUDA_SUCCESS && params != nullptr && params->type == CU_GRAPH_NODE_TYPE_GRAPH;
+  if (is_child) tell_allocator([&](DeviceAllocator& a) { a.graph_child_set(params->graph.graph); });
   return result;
 }
 

@@ -96,7 +96,11 @@ class DeviceAllocator {
   virtual void graph_cloned(CUgraph /*clone*/, CUgraph /*original*/) {}
   virtual void graph_child_added(CUgraph /*parent*/, CUgraph /*child*/) {}
   virtual void graph_instantiated(CUgraphExec, CUgraph) {}
+  /// A child node of some graph has got another child; the driver does not tell whose node it is.
+  virtual void graph_child_set(CUgraph /*child*/) {}
+  /// All of the executable comes from that graph now.
   virtual void graph_exec_updated(CUgraphExec, CUgraph) {}
+  virtual void graph_exec_child_set(CUgraphExec, CUgraph /*child*/) {}
   /// The process is about to be checkpointed (true), or runs again (false).
   virtual void frozen(bool) {}
   /// In a fork child: CUDA is dead here. No system call, no driver call; forward everything from now on.

@@ -51,7 +51,7 @@ CUresult DevicePool::place(FreeRange range, const AllocationRequest& request, CU
   block->context = request.caller.context;
   block->generation = request.caller.generation;
   block->life = request.caller.life;
-  block->captured = request.caller.capture.open;
+  if (request.caller.capture.open || shared_->captures.open()) block->capture_period = shared_->captures.period();
   block->segment = shared_->segments.find(range.address);
   block->segment->start_at(range.address) = block;
   each_granule(block->segment, range, [&](Granule* granule, std::uint64_t bytes) { granules_.use(granule, bytes); });
@@ -315,7 +315,8 @@ CUresult DevicePool::release(const Caller& caller, Segment* segment, std::uint64
     const PoolGuard guard(lock_);
     block = segment->start_at(address);
     if (block == nullptr || block->address != address || block->state != PoolBlock::State::Live) return CUDA_ERROR_NOT_FOUND;
-    const bool is_kept = block->captured && (!shared_->graphs.is_empty() || shared_->captures.open());
+    const std::uint32_t period = block->capture_period;
+    const bool is_kept = period != 0 && (shared_->captures.open() || shared_->graphs.knows(period));
     if (!is_kept && waits && !shared_->is_still()) {
       block->state = PoolBlock::State::Freeing;
     } else {

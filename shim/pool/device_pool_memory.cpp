@@ -183,16 +183,20 @@ bool DevicePool::settle(Waiting waiting) {
 
 bool DevicePool::release_kept(bool is_needed) {
   const PoolGuard guard(lock_);
-  if (kept_ == nullptr || shared_->captures.open() || (!is_needed && !shared_->graphs.is_empty())) return false;
-  while (kept_ != nullptr) {
-    PoolBlock* block = kept_;
+  if (kept_ == nullptr || shared_->captures.open()) return false;
+  const Periods known = shared_->graphs.known();
+  bool any = false;
+  for (PoolBlock *block = kept_, *next = nullptr; block != nullptr; block = next) {
+    next = block->next;
+    if (!is_needed && known.has(block->capture_period)) continue;
+    any = true;
     delist(&kept_, block);
     block->state = PoolBlock::State::Deferred;  // the graph's last launch may still run
     shared_->contexts.learn(block->context, block->generation, device_, block->life);
     enlist(&open_.first, block);
     open_.bytes += block->held;
   }
-  return true;
+  return any;
 }
 
 // ---- memory that goes back

@@ -40,14 +40,18 @@ bool is_capture_error(CUresult result) {
 }
 
 void CaptureGate::begun() {
-  open_.fetch_add(1, std::memory_order_seq_cst);
+  std::uint64_t word = word_.load();
+  std::uint64_t next = 0;
+  do {
+    next = is_open(word) ? word + 1 : ((word >> 32) + 1) << 32 | 1;
+  } while (!word_.compare_exchange_weak(word, next, std::memory_order_seq_cst));
   // A recording is one non-blocking call; if its thread is starved we go on all the same: the host never hangs.
   for (int i = 0; i < 10'000 && inside_.load(std::memory_order_seq_cst) > 0; ++i) sched_yield();
 }
 
 void CaptureGate::ended() {
   // An end without a beginning (begun before we were armed) must not make the count negative.
-  for (int open = open_.load(); open > 0 && !open_.compare_exchange_weak(open, open - 1);) {
+  for (std::uint64_t word = word_.load(); is_open(word) && !word_.compare_exchange_weak(word, word - 1);) {
   }
 }
 
@@ -58,29 +62,76 @@ bool CaptureGate::enter() {
   return false;
 }
 
+void Periods::add(const Periods& others) {
+  for (unsigned i = 0; i < others.count_; ++i) add(others.items_[i]);
+}
+
+void Periods::add(Range range) {
+  if (range.last == 0) return;
+  unsigned at = 0;
+  while (at < count_ && items_[at].last + 1 < range.first) ++at;
+  // Whatever it overlaps or touches becomes one with it; without a place it also takes the nearest one.
+  unsigned end = at;
+  const auto swallow = [&](const Range& other) {
+    if (other.first < range.first) range.first = other.first;
+    if (other.last > range.last) range.last = other.last;
+  };
+  while (end < count_ && items_[end].first <= range.last + 1) swallow(items_[end++]);
+  if (end == at && count_ == kMax) {
+    if (end < count_) swallow(items_[end++]);
+    else swallow(items_[--at]);
+  }
+  Range rest[kMax];
+  unsigned more = 0;
+  for (unsigned i = end; i < count_; ++i) rest[more++] = items_[i];
+  items_[at] = range;
+  count_ = at + 1;
+  for (unsigned i = 0; i < more; ++i) items_[count_++] = rest[i];
+}
+
+bool Periods::has(std::uint32_t period) const {
+  for (unsigned i = 0; i < count_; ++i) {
+    if (items_[i].first <= period && period <= items_[i].last) return true;
+  }
+  return false;
+}
+
 GraphBook::Entry** GraphBook::find(std::uint64_t graph) {
   Entry** at = &first_;
   while (*at != nullptr && (*at)->graph != graph) at = &(*at)->next;
   return at;
 }
 
-void GraphBook::add(std::uint64_t graph) {
+void GraphBook::add(std::uint64_t graph, const Periods& periods) {
+  if (periods.is_empty()) return;
   const PoolGuard guard(lock_);
-  if (*find(graph) != nullptr) return;
-  count_.fetch_add(1, std::memory_order_relaxed);  // counted even if it cannot be named: then memory stays for ever
+  if (Entry* known = *find(graph); known != nullptr) return known->periods.add(periods);
   Entry* entry = nodes_.make();
-  if (entry == nullptr) return;
-  *entry = {graph, first_};
+  if (entry == nullptr) return nameless_.add(periods);
+  *entry = {graph, periods, first_};
   first_ = entry;
 }
 
-void GraphBook::add_if_known(std::uint64_t graph, std::uint64_t original) {
-  bool known = false;
-  {
-    const PoolGuard guard(lock_);
-    known = *find(original) != nullptr;
-  }
-  if (known) add(graph);
+Periods GraphBook::periods_of(std::uint64_t graph) {
+  const PoolGuard guard(lock_);
+  const Entry* entry = *find(graph);
+  return entry != nullptr ? entry->periods : Periods{};
+}
+
+void GraphBook::inherit(std::uint64_t graph, std::uint64_t original) { add(graph, periods_of(original)); }
+
+void GraphBook::replace(std::uint64_t graph, std::uint64_t original) {
+  inherit(graph, original);
+  const PoolGuard guard(lock_);
+  Entry* entry = *find(graph);
+  const Entry* from = *find(original);
+  if (entry != nullptr) entry->periods = from != nullptr ? from->periods : Periods{};
+}
+
+void GraphBook::inherit_somewhere(std::uint64_t original) {
+  const Periods periods = periods_of(original);
+  const PoolGuard guard(lock_);
+  nameless_.add(periods);
 }
 
 void GraphBook::remove(std::uint64_t graph) {
@@ -90,7 +141,13 @@ void GraphBook::remove(std::uint64_t graph) {
   Entry* entry = *at;
   *at = entry->next;
   nodes_.drop(entry);
-  count_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+Periods GraphBook::known() {
+  const PoolGuard guard(lock_);
+  Periods all = nameless_;
+  for (const Entry* entry = first_; entry != nullptr; entry = entry->next) all.add(entry->periods);
+  return all;
 }
 
 std::uint64_t GraphBook::set_aside(std::uint64_t graph) {

@@ -443,14 +443,14 @@ void Pool::peer_disabled(std::uint64_t context, std::uint64_t peer_context) {
 }
 
 void Pool::release_kept() {
-  if (!shared_.graphs.is_empty() || shared_.captures.open()) return;
+  if (shared_.captures.open()) return;
   each_armed([](DevicePool& pool) { pool.release_kept(); });
 }
 
 void Pool::capture_begun(std::uint64_t, CUstream) { shared_.captures.begun(); }
 
 void Pool::capture_ended(CUstream, CUgraph graph) {
-  if (graph != nullptr) shared_.graphs.add(number_of(graph));
+  if (graph != nullptr) shared_.graphs.add(number_of(graph), Periods(shared_.captures.period()));
   shared_.captures.ended();
   release_kept();
 }
@@ -464,17 +464,21 @@ void Pool::graph_ended(std::uint64_t ending, std::uint64_t graph, bool ended) {
   release_kept();
 }
 
-void Pool::graph_cloned(CUgraph clone, CUgraph original) { shared_.graphs.add_if_known(number_of(clone), number_of(original)); }
+void Pool::graph_cloned(CUgraph clone, CUgraph original) { shared_.graphs.inherit(number_of(clone), number_of(original)); }
 
-void Pool::graph_child_added(CUgraph parent, CUgraph child) { shared_.graphs.add_if_known(number_of(parent), number_of(child)); }
+void Pool::graph_child_added(CUgraph parent, CUgraph child) { shared_.graphs.inherit(number_of(parent), number_of(child)); }
 
-void Pool::graph_instantiated(CUgraphExec exec, CUgraph graph) {
-  shared_.graphs.add_if_known(number_of(exec), number_of(graph));
-}
+void Pool::graph_child_set(CUgraph child) { shared_.graphs.inherit_somewhere(number_of(child)); }
 
+void Pool::graph_instantiated(CUgraphExec exec, CUgraph graph) { shared_.graphs.inherit(number_of(exec), number_of(graph)); }
+
+// Every node has its parameters from the graph now. Launches of before are covered by the fence of what is released.
 void Pool::graph_exec_updated(CUgraphExec exec, CUgraph graph) {
-  shared_.graphs.add_if_known(number_of(exec), number_of(graph));
+  shared_.graphs.replace(number_of(exec), number_of(graph));
+  release_kept();
 }
+
+void Pool::graph_exec_child_set(CUgraphExec exec, CUgraph child) { shared_.graphs.inherit(number_of(exec), number_of(child)); }
 
 void Pool::frozen(bool is_frozen) {
   if (is_frozen) {

@@ -60,7 +60,9 @@ class Pool final : public DeviceAllocator {
   void graph_cloned(CUgraph clone, CUgraph original) override;
   void graph_child_added(CUgraph parent, CUgraph child) override;
   void graph_instantiated(CUgraphExec exec, CUgraph graph) override;
+  void graph_child_set(CUgraph child) override;
   void graph_exec_updated(CUgraphExec exec, CUgraph graph) override;
+  void graph_exec_child_set(CUgraphExec exec, CUgraph child) override;
   void frozen(bool is_frozen) override;
   void after_fork_in_child() override;
 

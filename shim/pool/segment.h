@@ -31,7 +31,7 @@ struct PoolBlock {
   State state = State::Live;
   bool exposed = false;           // the outside may know its physical memory
   bool sync_memops = false;       // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as the host set it
-  bool captured = false;          // handed out while a capture was open
+  std::uint32_t capture_period = 0;  // handed out while a capture was open: CaptureGate::period(); 0: else
   std::uint64_t free_context = 0; // Deferred: the context that freed it
   PoolBlock* previous = nullptr;  // list of its device: live ones, or those that wait
   PoolBlock* next = nullptr;

@@ -576,6 +576,47 @@ TEST_F(PoolTest, AGraphThatTheDriverDoesNotDestroyKeepsOnAndARefusedNameIsFree) 
   EXPECT_EQ(get(5 * kMiB), block);
 }
 
+TEST_F(PoolTest, AGraphKeepsOnlyWhatItSaw) {
+  start(1 * kGiB);
+  get(1000);
+  Caller capturing = caller_on(0);
+  capturing.capture.open = true;
+  CUdeviceptr blocks[3] = {};
+  for (std::uintptr_t i = 0; i < 3; ++i) {
+    gpu.begin_capture();
+    pool->capture_begun(gpu.context_of(0), nullptr);
+    blocks[i] = get(5 * kMiB + i * 2 * kMiB, capturing);
+    pool->capture_ended(nullptr, reinterpret_cast<CUgraph>(i + 1));
+    gpu.end_capture();
+  }
+  for (const CUdeviceptr block : blocks) ASSERT_EQ(free(block), CUDA_SUCCESS);
+
+  end_graph(reinterpret_cast<CUgraph>(2));
+  free_bytes();
+
+  EXPECT_EQ(pool->figures(0).waiting_bytes, 14 * kMiB);  // of the first and the third
+  EXPECT_EQ(get(7 * kMiB), blocks[1]);
+}
+
+TEST_F(PoolTest, WhatAChildOfSomeGraphUsesIsKept) {
+  start(1 * kGiB);
+  get(1000);
+  gpu.begin_capture();
+  pool->capture_begun(gpu.context_of(0), nullptr);
+  Caller capturing = caller_on(0);
+  capturing.capture.open = true;
+  const CUdeviceptr block = get(5 * kMiB, capturing);
+  const auto child = reinterpret_cast<CUgraph>(1);
+  pool->capture_ended(nullptr, child);
+  gpu.end_capture();
+  ASSERT_EQ(free(block), CUDA_SUCCESS);
+
+  pool->graph_child_set(child);
+  end_graph(child);
+
+  EXPECT_NE(get(5 * kMiB), block);
+}
+
 // One graph that lives on is what every model has.
 TEST_F(PoolTest, WhatAGraphKeepsIsGivenUpBeforeAnOutOfMemory) {
   start(64 * kMiB);
