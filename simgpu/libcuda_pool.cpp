@@ -123,7 +123,9 @@ SIMGPU_API CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
     Work work;
     auto owned = std::make_shared<Allocation>(std::move(*taken));
     work.run = [owned](Stream&) { return machine().allocations.release(*owned), Io::Ok; };
-    return submit(current_context(), stream, NodeType::MemFree, std::move(work));
+    const CUresult result = submit(current_context(), stream, NodeType::MemFree, std::move(work));
+    if (result != CUDA_SUCCESS) machine().allocations.add(std::move(*owned));  // refused: it is still the program's
+    return result;
   }
   Mark mark;
   if (const CUresult result = submit(current_context(), stream, NodeType::MemFree, {}, {}, &mark); result != CUDA_SUCCESS) return result;

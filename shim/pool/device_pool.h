@@ -58,10 +58,11 @@ class Transit {
 
 class DevicePool {
  public:
-  static constexpr unsigned kMaxAccess = 33;  // the device and its peers
+  static constexpr unsigned kMaxAccess = 64;  // the device and the others
 
   /// Tries what the pool will do with the flags it will use. False: the pool must not be used on this device.
-  [[nodiscard]] bool arm(PoolShared* shared, int device);
+  /// `accessors`: the other devices that are to reach its memory, a bit each.
+  [[nodiscard]] bool arm(PoolShared* shared, int device, std::uint64_t accessors);
 
   /// SUCCESS; OUT_OF_MEMORY when neither idle granules nor the driver can cover it; anything else: the driver would not.
   [[nodiscard]] CUresult allocate(const AllocationRequest& request, CUdeviceptr* out);

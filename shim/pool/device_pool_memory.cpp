@@ -14,7 +14,7 @@ constexpr int kTransitYields = 2000;  // how long an allocation that found nothi
 
 // ---- arming
 
-bool DevicePool::arm(PoolShared* shared, int device) {
+bool DevicePool::arm(PoolShared* shared, int device, std::uint64_t accessors) {
   shared_ = shared;
   device_ = device;
   const DriverTable& driver = *shared->driver;
@@ -28,8 +28,10 @@ bool DevicePool::arm(PoolShared* shared, int device) {
   std::size_t total = 0;
   if (driver.cuDeviceTotalMem_v2(&total, handle) != CUDA_SUCCESS) return false;
   total_ = total;
-  access_[0] = device;
-  access_count_ = 1 + shared->contexts.accessors(device, access_ + 1, kMaxAccess - 1);
+  access_[access_count_++] = device;
+  for (int i = 0; i < static_cast<int>(kMaxAccess); ++i) {
+    if (i != device && (accessors >> i & 1) != 0) access_[access_count_++] = i;
+  }
 
   const bool rdma = attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) != 0;
   const bool fd = attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) != 0;

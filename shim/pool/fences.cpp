@@ -265,18 +265,6 @@ bool Contexts::unpair(std::uint64_t context, std::uint64_t peer) {
   return false;
 }
 
-unsigned Contexts::accessors(int device, int* out, unsigned room) {
-  const PoolGuard guard(lock_);
-  unsigned count = 0;
-  for (unsigned i = 0; i < pair_count_; ++i) {
-    const Pair& pair = pairs_[i];
-    bool counted = pair.to != device || pair.from == device;
-    for (unsigned k = 0; k < count; ++k) counted = counted || out[k] == pair.from;
-    if (!counted && count < room) out[count++] = pair.from;
-  }
-  return count;
-}
-
 bool Contexts::add_all(int device, ContextSet* set) {
   const PoolGuard guard(lock_);
   bool room = true;

@@ -139,8 +139,6 @@ class Contexts {
   /// `context` may (not) use memory of `peer` from now on. True: that changed whether its device may reach the peer's.
   bool pair(std::uint64_t context, std::uint64_t peer);
   bool unpair(std::uint64_t context, std::uint64_t peer);
-  /// Devices other than `device` that may reach its memory.
-  unsigned accessors(int device, int* out, unsigned room);
   /// Adds every context of the process. Those of other devices without peer access are foreign: they reach the memory of
   /// `device` by copies between peers only. False: no room.
   [[nodiscard]] bool add_all(int device, ContextSet* set);

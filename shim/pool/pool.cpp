@@ -105,10 +105,13 @@ Pool::Arming Pool::arm(int ordinal) {
       device.arming.store(Arming::Unknown);  // a signal in the midst of our own work: another time
       return Arming::Unknown;
     }
-    void* pages = may_pool_on(ordinal) ? map_pages(sizeof(DevicePool)) : nullptr;
+    meet_device(ordinal);
+    std::uint64_t accessors = 0;
+    const bool may_pool = may_pool_on(ordinal) && find_accessors(ordinal, &accessors);
+    void* pages = may_pool ? map_pages(sizeof(DevicePool)) : nullptr;
     if (pages != nullptr) {
       device.pool = new (pages) DevicePool;
-      if (device.pool->arm(&shared_, ordinal)) {
+      if (device.pool->arm(&shared_, ordinal, accessors)) {
         result = Arming::Armed;
       } else {
         message::pool_self_test_failed(ordinal);
@@ -121,8 +124,58 @@ Pool::Arming Pool::arm(int ordinal) {
       }
     }
   }
-  device.arming.store(result, std::memory_order_release);
+  device.arming.store(result, std::memory_order_seq_cst);
+  if (result == Arming::Armed) {  // whoever was met meanwhile looked too early
+    const HookScope scope;
+    for (int from = 0; scope && from < kMaxDevices; ++from) {
+      if (from != ordinal && (met_devices_.load() >> from & 1) != 0) open_to(ordinal, from);
+    }
+  }
   return result;
+}
+
+// ---- devices that reach each other's memory
+
+/// Plain memory can be reached from every device by copies and fills, which the driver stages where it must. Mapped memory
+/// only from devices that it was opened to: so it is opened to each one that the process works on, before it does.
+void Pool::meet_device(int device) {
+  if (device < 0 || device >= kMaxDevices) return;
+  const std::uint64_t bit = std::uint64_t{1} << device;
+  if ((opened_devices_.load(std::memory_order_acquire) & bit) != 0) return;
+  met_devices_.fetch_or(bit);
+  for (int i = 0; i < kMaxDevices; ++i) {
+    if (i != device && armed(i) != nullptr) open_to(i, device);
+  }
+  opened_devices_.fetch_or(bit);
+}
+
+void Pool::open_to(int device, int from) {
+  DevicePool& pool = *devices_[device].pool;
+  if (can_reach(from, device)) {
+    if (pool.update_access(from, true)) return;
+    pool.update_access(from, false);  // half opened is worse than closed
+  }
+  devices_[device].is_closed.store(true, std::memory_order_relaxed);
+  message::pool_peer_failed(from, device);
+}
+
+bool Pool::can_reach(int from, int device) const {
+  const DriverTable& driver = *config_.driver;
+  CUdevice one = 0, other = 0;
+  int can = 0;
+  return driver.cuDeviceGet(&one, from) == CUDA_SUCCESS && driver.cuDeviceGet(&other, device) == CUDA_SUCCESS &&
+         driver.cuDeviceCanAccessPeer(&can, one, other) == CUDA_SUCCESS && can != 0;
+}
+
+/// The other devices that the process works on. False: one of them cannot reach this one.
+bool Pool::find_accessors(int device, std::uint64_t* mask) const {
+  *mask = met_devices_.load() & ~(std::uint64_t{1} << device);
+  for (int from = 0; from < kMaxDevices; ++from) {
+    if ((*mask >> from & 1) == 0 || can_reach(from, device)) continue;
+    message::pool_peer_failed(from, device);
+    return false;
+  }
+  return true;
 }
 
 bool Pool::may_pool_on(int ordinal) {
@@ -220,13 +273,17 @@ CUresult Pool::ask_stream(const Caller& caller, CUdeviceptr address, CUstream st
     const PoolGuard guard(stand_in_lock_);
     std::swap(own, stand_in_);
   }
-  if (own.context != caller.context || own.generation != caller.generation) {  // it died with its context
+  CUresult answer = CUDA_ERROR_INVALID_VALUE;
+  if (own.context == caller.context && own.generation == caller.generation) answer = driver.cuMemFreeAsync(own.address, stream);
+  if (answer == CUDA_ERROR_INVALID_VALUE) {  // there is none, or none any more
     own = {0, caller.context, caller.generation};
-    const RelaxedCapture relaxed(driver);
-    // Without a context, or without memory: the address means nothing to the driver, which refuses that, too.
-    if (driver.cuMemAlloc_v2(&own.address, 1) != CUDA_SUCCESS) return driver.cuMemFreeAsync(address, stream);
+    {
+      const RelaxedCapture relaxed(driver);
+      // Without a context, or without memory: the address means nothing to the driver, which refuses that, too.
+      if (driver.cuMemAlloc_v2(&own.address, 1) != CUDA_SUCCESS) return driver.cuMemFreeAsync(address, stream);
+    }
+    answer = driver.cuMemFreeAsync(own.address, stream);
   }
-  const CUresult answer = driver.cuMemFreeAsync(own.address, stream);
   // Kept, not freed: a free may wait for what the host does next.
   const PoolGuard guard(stand_in_lock_);
   if (answer != CUDA_SUCCESS) stand_in_ = own;
@@ -411,7 +468,9 @@ std::uint64_t Pool::idle_bytes(int device) {
 void Pool::context_met(std::uint64_t context, std::uint32_t generation, int device, ContextLife life) {
   if (!process::is_owner() || device < 0) return;
   const HookScope scope;
-  if (scope) shared_.contexts.learn(context, generation, device, life);
+  if (!scope) return;
+  shared_.contexts.learn(context, generation, device, life);
+  meet_device(device);
 }
 
 void Pool::context_ended(std::uint64_t context, std::uint32_t generation, bool ended) {
@@ -423,23 +482,16 @@ void Pool::context_ended(std::uint64_t context, std::uint32_t generation, bool e
 void Pool::peer_enabled(std::uint64_t context, std::uint64_t peer_context) {
   if (!process::is_owner()) return;
   const HookScope scope;
-  if (!scope || !shared_.contexts.pair(context, peer_context)) return;
-  const int from = shared_.contexts.device_of(context);
-  const int to = shared_.contexts.device_of(peer_context);
-  Device* device = armed(to);
-  if (device == nullptr || device->pool->update_access(from, true)) return;
-  // Half opened is worse than closed: take it back, and let further memory of that device be the driver's.
-  device->pool->update_access(from, false);
-  device->is_closed.store(true, std::memory_order_relaxed);
-  message::pool_peer_failed(from, to);
+  if (!scope) return;
+  shared_.contexts.pair(context, peer_context);
+  for (const std::uint64_t each : {context, peer_context}) meet_device(shared_.contexts.device_of(each));
 }
 
+// The memory stays open: a copy that the host makes all the same would be staged for plain memory.
 void Pool::peer_disabled(std::uint64_t context, std::uint64_t peer_context) {
   if (!process::is_owner()) return;
   const HookScope scope;
-  if (!scope || !shared_.contexts.unpair(context, peer_context)) return;
-  Device* device = armed(shared_.contexts.device_of(peer_context));
-  if (device != nullptr) device->pool->update_access(shared_.contexts.device_of(context), false);
+  if (scope) shared_.contexts.unpair(context, peer_context);
 }
 
 void Pool::release_kept() {

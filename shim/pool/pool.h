@@ -81,6 +81,10 @@ class Pool final : public DeviceAllocator {
   Device* device_for(const AllocationRequest& request);
   Arming arm(int device);
   bool may_pool_on(int device);
+  void meet_device(int device);
+  void open_to(int device, int from);
+  bool can_reach(int from, int device) const;
+  bool find_accessors(int device, std::uint64_t* mask) const;
   CUresult serve(Device& device, const AllocationRequest& request, CUdeviceptr* out);
   CUresult fill(CUdeviceptr address, std::size_t bytes);
   CUresult end_block(const Caller& caller, CUdeviceptr address, bool ordered, bool* handled);
@@ -108,6 +112,8 @@ class Pool final : public DeviceAllocator {
   PoolShared shared_;
   std::atomic<bool> is_off_{true};  // not started, disarmed, or in a fork child: new requests go to the driver
   std::atomic<bool> is_dead_{false};
+  std::atomic<std::uint64_t> met_devices_{0};     // a bit each: some context of the process was there
+  std::atomic<std::uint64_t> opened_devices_{0};  // and what was armed then is open to it
   Device devices_[kMaxDevices];
   PoolLock stand_in_lock_;
   StandIn stand_in_;

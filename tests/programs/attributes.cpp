@@ -50,6 +50,47 @@ static unsigned long long buffer_id(CUdeviceptr address) {
   return id;
 }
 
+// Memory of cuMemAlloc is not mapped memory: what is meant for that is refused, and the block is what it was.
+static void treat_as_mapped(const char* what, CUdeviceptr address, size_t size) {
+  std::printf("%s\n", what);
+  CUmemGenericAllocationHandle handle = 0, own = 0;
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUmemAccessDesc access{};
+  access.location = properties.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
+  unsigned long long flags = 77;
+  SAY(cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(address)));
+  SAY(cuMemGetAccess(&flags, &access.location, address));
+  std::printf("untouched %d %d\n", handle == 0, flags == 77);
+  SAY(cuMemSetAccess(address, size, &access, 1));
+  SAY(cuMemUnmap(address, size));
+  SAY(cuMemAddressFree(address, size));
+  SAY(cuMemCreate(&own, size, &properties, 0));
+  SAY(cuMemMap(address, size, 0, own, 0));
+  SAY(cuMemMap(address + (64 << 20), size, 0, own, 0));  // nothing is there
+  SAY(cuMemRelease(own));
+  SAY(cuMemsetD8(address, 1, size));
+  SAY(cuCtxSynchronize());
+}
+
+static void synchronise(const char* what, CUdeviceptr address) {
+  std::printf("%s\n", what);
+  unsigned on = 1, off = 0, now = 77;
+  const auto ask = [&] {
+    std::printf("get %d", cuPointerGetAttribute(&now, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
+    std::printf(" is %u\n", now);
+  };
+  ask();
+  SAY(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
+  ask();
+  SAY(cuPointerSetAttribute(&off, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
+  ask();
+  SAY(cuPointerSetAttribute(nullptr, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
+  SAY(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_BUFFER_ID, address));
+}
+
 int main() {
   start_cuda();
   const CUdeviceptr small = allocate(20160), large = allocate((3 << 20) + 512);
@@ -60,9 +101,17 @@ int main() {
   ask_together("interior", large + 512, large);
   const unsigned long long first = buffer_id(small), second = buffer_id(large);
   std::printf("buffer ids differ %d\n", first != second);
+  const CUdeviceptr whole = allocate(4 << 20);
+  treat_as_mapped("mapped?", whole, 4 << 20);
+  treat_as_mapped("a part of it?", whole, 2 << 20);
+  SAY(cuMemFree(whole));
+  synchronise("memory operations", large);
+  synchronise("of its inside", large + 4096);
   SAY(cuMemFree(small));
   SAY(cuMemFree(large));
+  synchronise("of what is freed", large);
   ask("freed", large, large);
   ask("foreign", 0x123456789000, 0);
   ask_together("foreign", 0x123456789000, 0);
+  synchronise("of a new one", allocate((3 << 20) + 512));
 }

@@ -1,4 +1,6 @@
 // cuMemFreeAsync of memory of cuMemAlloc, on streams in every state: what it answers, and what it does to captures.
+#include <initializer_list>
+
 #include "program.h"
 
 namespace {

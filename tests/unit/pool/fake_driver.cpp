@@ -38,6 +38,8 @@ void FakeDriver::reset(std::uint64_t capacity, int devices) {
   captures_ = 0;
   prohibited_ = false;
   vmm_supported_ = true;
+  peers_possible_ = true;
+  stream_status_ = CU_STREAM_CAPTURE_STATUS_NONE;
   sticky_ = CUDA_SUCCESS;
   fail_every_ = 0;
   for (int i = 0; i < devices; ++i) contexts_[context_of(i)] = Context{i, 0, 0, {}};
@@ -67,7 +69,15 @@ void FakeDriver::reset(std::uint64_t capacity, int devices) {
   table_.cuMemGetInfo_v2 = [](size_t* free, size_t* total) { return driver().info(free, total); };
   table_.cuMemAlloc_v2 = [](CUdeviceptr* out, size_t bytes) { return driver().alloc(out, bytes); };
   table_.cuMemFree_v2 = [](CUdeviceptr address) { return driver().free(address); };
-  table_.cuMemFreeAsync = [](CUdeviceptr address, CUstream) { return driver().free(address); };
+  table_.cuMemFreeAsync = [](CUdeviceptr address, CUstream) { return driver().free_async(address); };
+  table_.cuStreamIsCapturing = [](CUstream, CUstreamCaptureStatus* status) {
+    *status = driver().stream_status_;
+    return CUDA_SUCCESS;
+  };
+  table_.cuDeviceCanAccessPeer = [](int* can, CUdevice, CUdevice) {
+    *can = driver().peers_possible_;
+    return CUDA_SUCCESS;
+  };
   table_.cuMemGetAddressRange_v2 = [](CUdeviceptr*, size_t*, CUdeviceptr) { return CUDA_ERROR_NOT_FOUND; };
   table_.cuEventCreate = [](CUevent* out, unsigned) { return driver().event_create(out); };
   table_.cuEventDestroy_v2 = [](CUevent event) { return driver().event_destroy(event); };
@@ -379,6 +389,16 @@ CUresult FakeDriver::free(CUdeviceptr address) {
   devices_[static_cast<std::size_t>(at->second.second)].used -= at->second.first;
   allocations_.erase(at);
   return CUDA_SUCCESS;
+}
+
+CUresult FakeDriver::free_async(CUdeviceptr address) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const CUresult result = enter("cuMemFreeAsync", false); result != CUDA_SUCCESS) return result;
+    if (allocations_.count(address) == 0) return CUDA_ERROR_INVALID_VALUE;
+    if (stream_status_ != CU_STREAM_CAPTURE_STATUS_NONE) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  return free(address);
 }
 
 CUresult FakeDriver::event_create(CUevent* out) {

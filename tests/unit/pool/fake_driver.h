@@ -35,6 +35,10 @@ class FakeDriver {
   void end_capture() { --captures_; }
   /// What cuMemFree and cuMemAlloc of a thread answer that a capture prohibits.
   void set_prohibited(bool prohibited) { prohibited_ = prohibited; }
+  /// What cuDeviceCanAccessPeer says.
+  void set_peers_possible(bool possible) { peers_possible_ = possible; }
+  /// What cuStreamIsCapturing says, and that cuMemFreeAsync is refused then; NONE ends it.
+  void set_stream_state(CUstreamCaptureStatus status) { stream_status_ = status; }
 
   /// Every nth call (of the names given, or of all that can fail) answers `code`; 0 ends it.
   void fail_every(unsigned n, CUresult code = CUDA_ERROR_OUT_OF_MEMORY, std::set<std::string> names = {});
@@ -61,6 +65,7 @@ class FakeDriver {
   CUresult info(std::size_t* free, std::size_t* total);
   CUresult alloc(CUdeviceptr* out, std::size_t bytes);
   CUresult free(CUdeviceptr address);
+  CUresult free_async(CUdeviceptr address);
   CUresult event_create(CUevent* out);
   CUresult event_destroy(CUevent event);
   CUresult event_query(CUevent event);
@@ -130,6 +135,8 @@ class FakeDriver {
   int captures_ = 0;
   bool prohibited_ = false;
   bool vmm_supported_ = true;
+  bool peers_possible_ = true;
+  CUstreamCaptureStatus stream_status_ = CU_STREAM_CAPTURE_STATUS_NONE;
   CUresult sticky_ = CUDA_SUCCESS;
   unsigned fail_every_ = 0;
   unsigned fail_count_ = 0;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <random>
+#include <set>
 #include <thread>
 
 #include "fake_driver.h"
@@ -149,14 +151,9 @@ TEST_F(FencesTest, PeersAreCountedPerPairOfContexts) {
   const auto other = gpu.new_context(1);
   EXPECT_TRUE(contexts->pair(gpu.context_of(1), gpu.context_of(0)));
   EXPECT_FALSE(contexts->pair(other, gpu.context_of(0)));
-  int devices[4] = {};
 
-  EXPECT_EQ(contexts->accessors(0, devices, 4), 1u);
-  EXPECT_EQ(devices[0], 1);
   EXPECT_FALSE(contexts->unpair(gpu.context_of(1), gpu.context_of(0)));
   EXPECT_TRUE(contexts->unpair(other, gpu.context_of(0)));
-
-  EXPECT_EQ(contexts->accessors(0, devices, 4), 0u);
 }
 
 TEST(CaptureGate, KeepsFencesAndCapturesApart) {
@@ -228,7 +225,7 @@ TEST(Periods, AreExactWhileThereIsRoomAndNeverLoseOne) {
     Periods many;
     added.clear();
     for (int i = 0; i < 200; ++i) {
-      const std::uint32_t period = 1 + random() % 10'000;
+      const auto period = static_cast<std::uint32_t>(1 + random() % 10'000);
       many.add(Periods(period));
       added.insert(period);
       for (const std::uint32_t each : added) ASSERT_TRUE(many.has(each)) << each;

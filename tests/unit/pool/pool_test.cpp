@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <set>
+#include <thread>
 
 #include "pool_host.h"
 
@@ -656,6 +658,36 @@ TEST_F(PoolTest, AFailedCaptureKeepsNothing) {
   EXPECT_EQ(get(5 * kMiB), block);
 }
 
+// Plain memory is refused there, too; what that does to the capture the driver decides by a block of its own.
+TEST_F(PoolTest, ACapturedStreamFreesNothing) {
+  start(1 * kGiB);
+  const CUdeviceptr block = get(5 * kMiB);
+  const auto stream = reinterpret_cast<CUstream>(gpu.context_of(0));
+  gpu.set_stream_state(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(pool->release_async(caller_on(0), block, stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
+
+  EXPECT_EQ(gpu.calls("cuMemAlloc"), 1u);  // one block is enough for all questions
+  EXPECT_EQ(pool->figures(0).live_bytes, 5 * kMiB);
+  gpu.set_stream_state(CU_STREAM_CAPTURE_STATUS_NONE);
+  EXPECT_EQ(pool->release_async(caller_on(0), block, stream), CUDA_SUCCESS);
+}
+
+TEST_F(PoolTest, AStreamOrderedFreeIsNotProhibitedByACapture) {
+  start(1 * kGiB);
+  const CUdeviceptr block = get(5 * kMiB);
+  gpu.set_prohibited(true);
+  Caller prohibited = caller_on(0);
+  prohibited.capture = {.open = true, .prohibited = true};
+
+  EXPECT_EQ(pool->release_async(prohibited, block, reinterpret_cast<CUstream>(gpu.context_of(0))), CUDA_SUCCESS);
+
+  EXPECT_EQ(gpu.calls("cuMemFree"), 0u);  // it would break the capture
+  gpu.set_prohibited(false);
+}
+
 TEST_F(PoolTest, WhatACaptureProhibitsTheDriverRefuses) {
   start(1 * kGiB);
   const CUdeviceptr block = get(5 * kMiB);
@@ -701,6 +733,76 @@ TEST_F(PoolTest, TheNextLifeOfAContextOwnsNothingOfTheLast) {
   EXPECT_EQ(free(second, caller_on(0, context, 1)), CUDA_SUCCESS);
 }
 
+TEST_F(PoolTest, AContextThatAnotherThreadEndedIsNotServed) {
+  start(1 * kGiB);
+  std::atomic<std::uint64_t> life{0};
+  Caller caller = caller_on(0);
+  caller.life = {&life, 0};
+  EXPECT_EQ(free(get(5 * kMiB, caller), caller), CUDA_SUCCESS);
+  life = 1;
+
+  CUdeviceptr block = 0;
+  EXPECT_EQ(allocate(5 * kMiB, &block, caller), CUDA_SUCCESS);
+
+  EXPECT_EQ(flags, 0);  // the driver's answer
+  EXPECT_EQ(pool->figures(0).blocks, 0u);
+}
+
+// The end comes while the driver is being asked for the memory.
+TEST_F(PoolTest, AnEndThatOvertakesAnAllocationLeavesNothingBehind) {
+  for (const std::size_t bytes : {1000ul, 5 * kMiB, 50 * kMiB}) {
+    static std::atomic<std::uint64_t> life;
+    static Pool* ending;
+    static DriverTable table;
+    life = 0;
+    start(1 * kGiB, 1, [](PoolConfig& config) {
+      table = *config.driver;
+      config.driver = &table;
+    });
+    ending = pool.get();
+    ASSERT_EQ(free(get(100)), CUDA_SUCCESS);  // arms
+    pool->frozen(true);
+    pool->frozen(false);
+    table.cuMemSetAccess = [](CUdeviceptr address, size_t size, const CUmemAccessDesc* access, size_t count) {
+      std::thread([] {
+        life = 1;
+        ending->context_ended(fake::FakeDriver::context_of(0), 0, true);
+      }).join();
+      return fake::driver().set_access(address, size, access, count);
+    };
+    Caller caller = caller_on(0);
+    caller.life = {&life, 0};
+
+    CUdeviceptr block = 0;
+    EXPECT_EQ(allocate(bytes, &block, caller), CUDA_SUCCESS);
+
+    EXPECT_EQ(flags, 0) << bytes;
+    EXPECT_EQ(pool->figures(0).blocks, 0u) << bytes;
+    EXPECT_TRUE(pool->is_valid());
+  }
+}
+
+TEST_F(PoolTest, NothingIsAskedOfAContextThatIsBeingEnded) {
+  start(1 * kGiB, 1, [](PoolConfig& config) { config.ordered_free = true; });
+  const auto dying = gpu.new_context(0);
+  std::atomic<std::uint64_t> life{0};
+  pool->context_met(dying, 0, 0, {&life, 0});
+  const CUdeviceptr block = get(5 * kMiB);
+  gpu.launch(dying, block, 1000);
+  ASSERT_EQ(free(block), CUDA_SUCCESS);
+  get(20 * kMiB);  // asks for a fence of both contexts
+  life = 1;      // under way
+  gpu.end_context(dying);
+
+  free_bytes();  // an event of it would be a dead one
+  const CUdeviceptr other = get(5 * kMiB);
+  EXPECT_NE(other, block);
+  pool->context_ended(dying, 0, true);
+
+  free_bytes();
+  EXPECT_EQ(pool->figures(0).waiting_bytes, 0u);
+}
+
 TEST_F(PoolTest, AContextThatDidNotEndKeepsItsBlocks) {
   start(1 * kGiB);
   const CUdeviceptr block = get(5 * kMiB);
@@ -710,39 +812,73 @@ TEST_F(PoolTest, AContextThatDidNotEndKeepsItsBlocks) {
   EXPECT_EQ(free(block), CUDA_SUCCESS);
 }
 
-TEST_F(PoolTest, PeersReachOldAndNewMemoryAndNoLongerWhenDisabled) {
+TEST_F(PoolTest, ADeviceThatTheProcessWorksOnReachesOldAndNewMemory) {
   start(1 * kGiB, 2);
   const CUdeviceptr before = get(5 * kMiB);
   const CUdeviceptr huge = get(50 * kMiB);
   EXPECT_FALSE(gpu.is_open_to(before, 5 * kMiB, 1));
 
-  pool->peer_enabled(gpu.context_of(1), gpu.context_of(0));
+  pool->context_met(gpu.context_of(1), 0, 1);
   const CUdeviceptr after = get(20 * kMiB);
-  EXPECT_TRUE(gpu.is_open_to(before, 5 * kMiB, 1));
-  EXPECT_TRUE(gpu.is_open_to(huge, 50 * kMiB, 1));
-  EXPECT_TRUE(gpu.is_open_to(after, 20 * kMiB, 1));
-  EXPECT_TRUE(gpu.is_open_to(after, 20 * kMiB, 0));
-  pool->peer_disabled(gpu.context_of(1), gpu.context_of(0));
 
-  EXPECT_FALSE(gpu.is_open_to(before, 5 * kMiB, 1));
-  EXPECT_TRUE(gpu.is_open_to(before, 5 * kMiB, 0));
-  EXPECT_FALSE(gpu.is_open_to(get(20 * kMiB), 1, 1));
+  for (const int device : {0, 1}) {
+    EXPECT_TRUE(gpu.is_open_to(before, 5 * kMiB, device));
+    EXPECT_TRUE(gpu.is_open_to(huge, 50 * kMiB, device));
+    EXPECT_TRUE(gpu.is_open_to(after, 20 * kMiB, device));
+  }
 }
 
-TEST_F(PoolTest, APeerEnabledBeforeTheDeviceIsArmedReachesItsMemory) {
+TEST_F(PoolTest, ADeviceThatWasThereBeforeReachesTheMemory) {
   start(1 * kGiB, 2);
-  pool->peer_enabled(gpu.context_of(1), gpu.context_of(0));
+  pool->context_met(gpu.context_of(1), 0, 1);
 
   EXPECT_TRUE(gpu.is_open_to(get(5 * kMiB), 5 * kMiB, 1));
 }
 
-TEST_F(PoolTest, AHalfOpenedPeerIsTakenBack) {
+TEST_F(PoolTest, EachDeviceThatServesReachesTheOthersMemory) {
+  start(1 * kGiB, 2);
+  const CUdeviceptr first = get(5 * kMiB);
+  gpu.set_current(gpu.context_of(1));
+  const CUdeviceptr second = get(5 * kMiB, caller_on(1));
+
+  EXPECT_TRUE(gpu.is_open_to(first, 5 * kMiB, 1));
+  EXPECT_TRUE(gpu.is_open_to(second, 5 * kMiB, 0));
+}
+
+// A copy that the host makes without peer access is staged for plain memory.
+TEST_F(PoolTest, MemoryStaysOpenWhenPeerAccessIsTakenAway) {
+  start(1 * kGiB, 2);
+  const CUdeviceptr block = get(5 * kMiB);
+  pool->peer_enabled(gpu.context_of(1), gpu.context_of(0));
+  EXPECT_TRUE(gpu.is_open_to(block, 5 * kMiB, 1));
+
+  pool->peer_disabled(gpu.context_of(1), gpu.context_of(0));
+
+  EXPECT_TRUE(gpu.is_open_to(block, 5 * kMiB, 1));
+}
+
+TEST_F(PoolTest, StepsAsideWhereADeviceCannotReachTheMemory) {
+  start(1 * kGiB, 3);
+  gpu.set_peers_possible(false);
+  const CUdeviceptr block = get(5 * kMiB);
+  EXPECT_EQ(flags, kEventPooled);
+
+  pool->context_met(gpu.context_of(1), 0, 1);
+
+  EXPECT_NE(get(5 * kMiB), 0u);
+  EXPECT_EQ(flags, 0);
+  EXPECT_NE(get(5 * kMiB, caller_on(1)), 0u);
+  EXPECT_EQ(flags, 0);
+  EXPECT_EQ(free(block), CUDA_SUCCESS);
+}
+
+TEST_F(PoolTest, AHalfOpenedDeviceIsTakenBack) {
   start(1 * kGiB, 2);
   const CUdeviceptr first = get(5 * kMiB);
   const CUdeviceptr second = get(50 * kMiB);
-  gpu.fail_once("cuMemSetAccess", 3, CUDA_ERROR_OUT_OF_MEMORY);
+  gpu.fail_once("cuMemSetAccess", 2, CUDA_ERROR_OUT_OF_MEMORY);
 
-  pool->peer_enabled(gpu.context_of(1), gpu.context_of(0));
+  pool->context_met(gpu.context_of(1), 0, 1);
 
   EXPECT_FALSE(gpu.is_open_to(first, 1, 1));
   EXPECT_NE(get(1000), 0u);
