@@ -13,10 +13,12 @@ namespace {
 constexpr std::uint64_t kClockMarks = 50;         // so many repeats make a mark or phase a clock
 constexpr std::uint64_t kCycleMarks = 5;          // fewer repeats do not make a cycle
 constexpr std::uint64_t kClockAllocations = 200;  // fewer allocations: time is the clock
-constexpr std::uint64_t kDenseClass = 200;        // births that let a size class be judged alone
+constexpr std::uint64_t kDenseClass = 200;        // births that let a phase, or a size class of it, be judged alone
+constexpr std::size_t kPhaseKinds = 32;           // those with most births; a request that is a phase must not be a key
 constexpr std::size_t kMaxRareMarks = 10000;
 constexpr std::size_t kBirthTimes = 64;
-constexpr unsigned kAllClasses = 255;
+constexpr std::uint8_t kAllClasses = 255;
+constexpr std::uint8_t kOtherPhases = kPhaseKinds + 1;  // 0: outside any phase
 
 bool says_warm_up(const std::string& name) {
   std::string lower(name);
@@ -45,6 +47,7 @@ class Scan {
   std::vector<ProcessScan> processes;
   std::array<bool, kFloorCount> seen{};
   bool host_seen = false;
+  std::vector<std::uint64_t> phase_births;  // by NameId
 
  private:
   void take(const Event& e) {
@@ -65,6 +68,10 @@ class Scan {
     }
   }
   void birth(ProcessScan& p, const Event& e) {
+    if (e.phase != 0 && e.phase < trace_.names.size()) {
+      if (phase_births.empty()) phase_births.resize(trace_.names.size());
+      ++phase_births[e.phase];
+    }
     Block block;
     block.floor = e.floor;
     block.family = e.family;
@@ -125,6 +132,36 @@ MarkGroup most_frequent(const Trace& trace, const ProcessScan& scan, std::uint64
   return {};
 }
 
+/// Phases as the judge tells them apart: those that differ only by a count are one, and of many the busiest have a number.
+struct PhaseKinds {
+  std::vector<std::uint8_t> of_name;    // by NameId
+  std::vector<std::string> labels;      // by kind
+  std::uint8_t operator()(PhaseId phase) const { return phase < of_name.size() ? of_name[phase] : std::uint8_t{0}; }
+};
+
+PhaseKinds phase_kinds(const Trace& trace, const std::vector<std::uint64_t>& births) {
+  std::map<std::string, std::uint64_t> sums;
+  for (NameId name = 1; name < births.size(); ++name) {
+    if (births[name] != 0) sums[without_count(trace.names[name])] += births[name];
+  }
+  std::vector<std::pair<std::string, std::uint64_t>> busiest(sums.begin(), sums.end());
+  std::stable_sort(busiest.begin(), busiest.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  if (busiest.size() > kPhaseKinds) busiest.resize(kPhaseKinds);
+  PhaseKinds kinds;
+  kinds.labels = {"outside phases"};
+  std::map<std::string, std::uint8_t> numbers;
+  for (const auto& [label, count] : busiest) {
+    numbers[label] = static_cast<std::uint8_t>(kinds.labels.size());
+    kinds.labels.push_back(label);
+  }
+  kinds.of_name.resize(births.size());
+  for (NameId name = 1; name < births.size(); ++name) {
+    const auto number = numbers.find(without_count(trace.names[name]));
+    kinds.of_name[name] = number == numbers.end() ? kOtherPhases : number->second;
+  }
+  return kinds;
+}
+
 bool contains(const std::vector<bool>& names, std::uint64_t name) { return name < names.size() && names[name]; }
 
 void choose_clock(const Trace& trace, const ProcessScan& scan, Floor floor, ProcessRun& run) {
@@ -179,27 +216,34 @@ class Pass : public LiveSetObserver {
   std::vector<std::uint64_t> ticks_;
 };
 
-// A site and size class. Classes are powers of two.
+// A site, phase and size class. Classes are powers of two.
 struct Key {
   SiteId site;
   std::uint16_t process;
   std::int16_t device;
-  unsigned size_class;
+  std::uint8_t phase;
+  std::uint8_t size_class;
   bool operator==(const Key&) const = default;
 };
 struct KeyHash {
   std::size_t operator()(const Key& k) const {
     std::uint64_t h = static_cast<std::uint64_t>(k.site) << 32 | static_cast<std::uint64_t>(k.process) << 16 |
                       static_cast<std::uint16_t>(k.device);
-    h = (h ^ (static_cast<std::uint64_t>(k.size_class) << 56)) * 0x9e3779b97f4a7c15u;
+    h = (h ^ (static_cast<std::uint64_t>(k.size_class) << 56) ^ (static_cast<std::uint64_t>(k.phase) << 48)) * 0x9e3779b97f4a7c15u;
     return h ^ (h >> 29);
   }
 };
 template <typename T>
 using ByKey = std::unordered_map<Key, T, KeyHash>;
 
-Key key_of(const Block& b, unsigned size_class) { return {b.site, b.process, b.device, size_class}; }
-unsigned class_of(const Block& b) { return static_cast<unsigned>(std::bit_width(b.size)); }
+Key key_of(const Block& b, const PhaseKinds& phases) {
+  return {b.site, b.process, b.device, phases(b.phase), static_cast<std::uint8_t>(std::bit_width(b.size))};
+}
+Key whole_site(Key key) {
+  key.phase = kOtherPhases;
+  key.size_class = kAllClasses;
+  return key;
+}
 
 // --- lifetimes ---------------------------------------------------------------------------------------------------------
 
@@ -240,13 +284,13 @@ std::uint64_t find_tear_down(const std::vector<LateDeath>& deaths, std::uint64_t
 
 class Lifetimes : public Pass {
  public:
-  Lifetimes(const std::vector<ProcessScan>& scans, LeakEvidenceSet& set, const Selection& selection)
-      : Pass(scans, set, selection), late_(scans.size()) {}
+  Lifetimes(const std::vector<ProcessScan>& scans, LeakEvidenceSet& set, const Selection& selection, const PhaseKinds& phases)
+      : Pass(scans, set, selection), phases_(phases), late_(scans.size()) {}
   void born(Block& b, const Event& e) override {
     if (!judged(b)) return;
     tick(e, true);
     b.tag = now(b.process);
-    ++lives[key_of(b, class_of(b))].births;
+    ++lives[key_of(b, phases_)].births;
   }
   void died(const Block& b, const Event& e, Death) override {
     if (!judged(b)) return;
@@ -255,10 +299,10 @@ class Lifetimes : public Pass {
     if (after_last_birth(b.process)) {
       const std::uint64_t last_birth = scans_[b.process].last_birth_ns[index_of(set_.floor)];
       const std::uint64_t age = last_birth - std::min(last_birth, b.time_ns);
-      late_[b.process].push_back({event_, e.time_ns, age, b.size, life, key_of(b, class_of(b))});
+      late_[b.process].push_back({event_, e.time_ns, age, b.size, life, key_of(b, phases_)});
       return;
     }
-    completed(key_of(b, class_of(b)), life);
+    completed(key_of(b, phases_), life);
   }
   void after(const Event& e, const LiveSet&) override {
     if (e.kind != EventKind::Allocate) tick(e, false);
@@ -298,6 +342,7 @@ class Lifetimes : public Pass {
     Lives& l = lives[key];
     l.longest = std::max(l.longest, life);
   }
+  const PhaseKinds& phases_;
   std::vector<std::vector<LateDeath>> late_;  // by process
 };
 
@@ -310,15 +355,16 @@ void advance(std::array<double, N>& low, std::uint32_t& at, std::uint32_t window
 
 class Residue : public Pass {
  public:
-  Residue(const std::vector<ProcessScan>& scans, LeakEvidenceSet& set, const Selection& selection, const ByKey<Lives>& lives)
-      : Pass(scans, set, selection) {
-    for (const auto& [key, l] : lives) assign(key, l);
+  Residue(const std::vector<ProcessScan>& scans, LeakEvidenceSet& set, const Selection& selection, const PhaseKinds& phases,
+          const ByKey<Lives>& lives)
+      : Pass(scans, set, selection), phases_(phases) {
+    assign_all(lives);
   }
 
   void born(Block& b, const Event& e) override {
     if (!judged(b)) return;
     tick(e, true);
-    const std::uint32_t index = index_.at(key_of(b, class_of(b)));
+    const std::uint32_t index = index_.at(key_of(b, phases_));
     LeakEvidence& k = set_.keys[index];
     const std::uint64_t t = now(b.process);
     count_site_birth(b, t);
@@ -404,16 +450,40 @@ class Residue : public Pass {
 
   static std::uint64_t last_quarter(const ProcessRun& run) { return run.end_tick - run.end_tick / 4; }
 
-  void assign(const Key& key, const Lives& l) {
-    // Classes with few births are judged together: alone they would never show enough.
-    Key judged_key = key;
-    if (l.births < kDenseClass) judged_key.size_class = kAllClasses;
+  /// What has few births is judged together: alone it would never show enough. First the rare phases of a site, then the rare
+  /// size classes of a phase.
+  void assign_all(const ByKey<Lives>& lives) {
+    ByKey<std::uint64_t> in_phase, in_class;
+    for (const auto& [key, l] : lives) in_phase[all_classes(key)] += l.births;
+    const auto judged_phase = [&](Key key) {
+      if (in_phase.at(all_classes(key)) < kDenseClass) key.phase = kOtherPhases;
+      return key;
+    };
+    ByKey<std::uint64_t> phases_of_site;  // a bit each
+    for (const auto& [key, l] : lives) {
+      in_class[judged_phase(key)] += l.births;
+      phases_of_site[whole_site(key)] |= std::uint64_t{1} << judged_phase(key).phase;
+    }
+    for (const auto& [key, l] : lives) {
+      Key judged = judged_phase(key);
+      if (in_class.at(judged) < kDenseClass) judged.size_class = kAllClasses;
+      assign(key, judged, l, std::popcount(phases_of_site.at(whole_site(key))) > 1);
+    }
+  }
+
+  static Key all_classes(Key key) {
+    key.size_class = kAllClasses;
+    return key;
+  }
+
+  void assign(const Key& key, const Key& judged_key, const Lives& l, bool has_phases) {
     const auto [it, is_new] = shared_.try_emplace(judged_key, static_cast<std::uint32_t>(set_.keys.size()));
     if (is_new) {
       LeakEvidence k;
       k.site = key.site;
       k.device = key.device;
       k.process = key.process;
+      if (has_phases) k.phase = judged_key.phase < phases_.labels.size() ? phases_.labels[judged_key.phase] : "other phases";
       set_.keys.push_back(k);
     }
     index_[key] = it->second;
@@ -480,7 +550,7 @@ class Residue : public Pass {
   }
 
   SiteSizes& site_of(const Block& b) {
-    const auto [it, is_new] = sites_.try_emplace(key_of(b, kAllClasses), static_cast<std::uint32_t>(set_.sites.size()));
+    const auto [it, is_new] = sites_.try_emplace(whole_site(key_of(b, phases_)), static_cast<std::uint32_t>(set_.sites.size()));
     if (is_new) {
       SiteSizes s;
       s.site = b.site;
@@ -530,7 +600,8 @@ class Residue : public Pass {
     }
   }
 
-  ByKey<std::uint32_t> index_;   // real class -> key judged
+  const PhaseKinds& phases_;
+  ByKey<std::uint32_t> index_;   // real phase and class -> key judged
   ByKey<std::uint32_t> shared_;
   ByKey<std::uint32_t> sites_;
 };
@@ -560,7 +631,8 @@ LeakEvidenceSet collect_leak_evidence(const Trace& trace, const Selection& selec
     run.end_ns = scan.processes[p].last_ns;
     set.processes.push_back(run);
   }
-  Lifetimes lifetimes(scan.processes, set, selection);
+  const PhaseKinds phases = phase_kinds(trace, scan.phase_births);
+  Lifetimes lifetimes(scan.processes, set, selection, phases);
   {
     LiveSet live;
     replay(trace, live, {&lifetimes});
@@ -571,7 +643,7 @@ LeakEvidenceSet collect_leak_evidence(const Trace& trace, const Selection& selec
     if (run.clock.warm_up_ticks == 0 || run.clock.warm_up_ticks > run.end_tick / 2) run.clock.warm_up_ticks = run.end_tick / 10;
     run.clock.ticks = run.end_tick;
   }
-  Residue residue(scan.processes, set, selection, lifetimes.lives);
+  Residue residue(scan.processes, set, selection, phases, lifetimes.lives);
   LiveSet live;
   replay(trace, live, {&residue});
   residue.finish(live);

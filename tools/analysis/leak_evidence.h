@@ -36,9 +36,10 @@ struct Survivor {
   std::uint64_t time_ns = 0;  // birth
 };
 
-/// Of one site and size class (or of a site's rare classes together).
+/// Of one site, phase and size class (or of a site's rare phases, and of a phase's rare classes, together).
 struct LeakEvidence {
   SiteId site = 0;
+  std::string phase;                     // of the births; empty if the site knows only one
   std::int16_t device = 0;
   std::uint16_t process = 0;
   std::uint64_t size_low = ~std::uint64_t{0};

@@ -66,6 +66,7 @@ class Judge {
 
   void describe() {
     v_.site = e_.site;
+    if (!e_.phase.empty()) v_.phases = {e_.phase};
     v_.device = e_.device;
     v_.process = e_.process;
     v_.size_low = e_.size_low;

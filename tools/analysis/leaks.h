@@ -23,6 +23,7 @@ struct LeakVerdict {
   Verdict verdict = Verdict::None;
   Floor floor = Floor::None;
   SiteId site = 0;
+  std::vector<std::string> phases;            // those of the births judged; empty where the site was judged as a whole
   std::int16_t device = 0;
   std::uint16_t process = 0;
   std::uint64_t size_low = 0;                 // smallest and largest block of the classes judged together

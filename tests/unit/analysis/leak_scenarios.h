@@ -80,14 +80,18 @@ inline Program evenly(Random& r, const std::function<double(double)>& life, int 
 
 inline Program steady(Random& r) { return evenly(r, [&](double) { return exponential(r, 0.004); }); }
 
-inline Program bursty(Random& r) {
+inline Program bursty(Random& r, int largest = 300) {
   Program p;
   for (double t = uniform(r, 0, 0.01); t < 1; t += exponential(r, 0.012)) {
     const int n = static_cast<int>(pareto(r, 1.5, 25));
-    for (int i = 0; i < std::min(n, 300); ++i) p.births.push_back({std::min(t + uniform(r, 0, 0.001), 0.9999), exponential(r, 0.004)});
+    for (int i = 0; i < std::min(n, largest); ++i) p.births.push_back({std::min(t + uniform(r, 0, 0.001), 0.9999), exponential(r, 0.004)});
   }
   return p;
 }
+
+/// Single bursts of up to a tenth of all births.
+inline Program bursts_of_a_tenth(Random& r) { return bursty(r, kBirths / 10); }
+inline Program bursts(Random& r) { return bursty(r); }
 
 inline Program diurnal(Random& r) {
   Program p;
