@@ -366,8 +366,12 @@ void LiveSet::totals(const Event& e) {
 
 void LiveSet::count(const Event& e) {
   if (index_of(e.floor) >= kFloorCount) return;
-  FloorState& floor = row(device_of(e)).floors[index_of(e.floor)];
+  DeviceState& r = row(device_of(e));
+  FloorState& floor = r.floors[index_of(e.floor)];
   if (e.kind == EventKind::OutOfMemory) ++floor.ooms; else ++floor.failures;
+  // A framework gives its cache back before it fails, without a word; what it says as it fails is its latest figure.
+  const bool speaks = e.kind == EventKind::OutOfMemory && e.floor == Floor::Framework && e.extra1 != 0;
+  if (speaks && r.totals_seen) totals(e);
 }
 
 void LiveSet::apply(const Event& e) {

@@ -67,7 +67,7 @@ struct DeviceState {
   std::uint64_t segments = 0;         // bytes of Family::Segment
   bool segments_seen = false;
   bool totals_seen = false;
-  std::uint64_t reserved = 0;         // last Totals.extra1, summed over processes
+  std::uint64_t reserved = 0;         // last Totals.extra1 (or of an OutOfMemory), summed over processes
   bool memory_info_seen = false;
   std::uint64_t driver_free = 0;      // last MemoryInfo
   std::uint64_t driver_total = 0;

@@ -34,6 +34,7 @@ void PeakFinder::after(const Event& event, const LiveSet& set) {
 
 Moment resolve(const Trace& trace, const When& when, const Selection& selection) {
   if (when.kind == When::Kind::End) return {trace.end_ns, kEndOfTrace.events};
+  if (when.kind == When::Kind::Found) return when.found;
   if (when.kind == When::Kind::Peak) {
     LiveSet set;
     PeakFinder finder(selection, when.peak_floor);

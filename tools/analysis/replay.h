@@ -28,11 +28,12 @@ struct Selection {
   bool takes(std::int16_t d) const { return device ? *device == d : d != kHostDevice; }
 };
 
-/// "peak" (most held on the physical floor; with `peak_floor`, most live there), "end", or a time.
+/// "peak" (most held on the physical floor; with `peak_floor`, most live there), "end", a time, or a moment found before.
 struct When {
-  enum class Kind : std::uint8_t { Peak, End, Time } kind = Kind::Peak;
+  enum class Kind : std::uint8_t { Peak, End, Time, Found } kind = Kind::Peak;
   std::uint64_t time_ns = 0;              // Kind::Time, same clock as Event::time_ns
   Floor peak_floor = Floor::None;
+  Moment found{};                         // Kind::Found
 };
 
 /// Finds the peak while a replay goes by. Where the physical floor stays at its maximum (caches do), the moment of most

@@ -77,6 +77,7 @@ class Builder : public LiveSetObserver {
     last_ns_ = std::max(last_ns_, event.time_ns);
     switch (event.kind) {
       case EventKind::Totals: touch(event.device); break;
+      case EventKind::OutOfMemory: if (event.floor == Floor::Framework) touch(event.device); break;
       case EventKind::MemoryInfo: sample(event); break;
       case EventKind::PhaseBegin: begin(event); break;
       case EventKind::PhaseEnd: end(event); break;

@@ -28,13 +28,14 @@ When when_of(const TraceArguments& arguments, const Trace& trace) {
     when.kind = When::Kind::End;
     return when;
   }
-  when.kind = When::Kind::Time;
   if (arguments.at == "oom") {
     const std::optional<Moment> oom = moment_of_oom(trace);
     if (!oom) throw Error(fmt::format("--at oom: nothing ran out of memory in {}", trace.path));
-    when.time_ns = oom->time_ns;
+    when.kind = When::Kind::Found;
+    when.found = *oom;
     return when;
   }
+  when.kind = When::Kind::Time;
   when.time_ns = trace.start_ns + parse_time_ns(arguments.at, "--at");
   if (when.time_ns > trace.end_ns)
     throw Error(fmt::format("--at {}: {} lasts {}; name a moment in it, or --at end", arguments.at, trace.path,

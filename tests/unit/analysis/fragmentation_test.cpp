@@ -102,6 +102,51 @@ TEST(Fragmentation, HolesRunThroughMappedGranulesOfThePool) {
   EXPECT_FALSE(r.segments[3].joins_next);
 }
 
+TEST(Fragmentation, HolesDoNotRunFromOneProcessIntoAnother) {
+  TraceBuilder b;
+  for (std::uint16_t process = 0; process < 2; ++process) {
+    b.allocate(Floor::Physical, Family::PoolGranule, 100, 2 * kMiB).process = process;
+    b.map(0x100000000 + process * 2 * kMiB, 2 * kMiB, 100).process = process;  // address spaces of their own
+  }
+  Event& block = b.cuda_malloc(0x100000000, kMiB);
+  block.flags = kEventPooled;
+  const FragmentationReport r = at_end(b);
+  EXPECT_EQ(on(r, Floor::Allocation).largest_hole, 2 * kMiB);
+  ASSERT_EQ(r.segments.size(), 2u);
+  EXPECT_FALSE(r.segments[0].joins_next);
+}
+
+TEST(Fragmentation, HolesAreCountedOnTheirDevice) {
+  TraceBuilder b;
+  for (std::int16_t device = 0; device < 2; ++device) {
+    const std::uint64_t base = 0x100000000u * (1 + static_cast<std::uint64_t>(device)), size = (device + 1) * 4 * kMiB;
+    b.allocate(Floor::Physical, Family::Segment, base, size).device = device;
+    b.tensor(base, kMiB).device = device;
+  }
+  const FragmentationReport r = at_end(b);
+  std::vector<std::uint64_t> holes;
+  for (const FloorFragmentation& f : r.floors) {
+    if (f.floor != Floor::Framework) continue;
+    ASSERT_EQ(f.holes.size(), 1u);
+    EXPECT_EQ(f.holes[0].second, 1u);
+    EXPECT_EQ(f.segment_count, 1u);
+    holes.push_back(f.largest_hole);
+  }
+  EXPECT_EQ(holes, (std::vector<std::uint64_t>{3 * kMiB, 7 * kMiB}));
+}
+
+TEST(Fragmentation, ASegmentThatWasFreedHidesNoLargerOneAtItsPlace) {
+  TraceBuilder b;
+  b.cuda_malloc(0x100400000, 2 * kMiB);
+  b.cuda_free(0x100400000);
+  b.cuda_malloc(0x100000000, 20 * kMiB);
+  b.tensor(0x100400000, kMiB);  // where the small one was
+  const FloorFragmentation f = on(at_end(b), Floor::Framework);
+  EXPECT_EQ(f.segment_count, 1u);
+  EXPECT_EQ(f.segment_bytes, 20 * kMiB);
+  EXPECT_EQ(f.idle_bytes, 19 * kMiB);
+}
+
 TEST(Fragmentation, ABlockAcrossGranulesShowsItsPartInEach) {
   TraceBuilder b;
   for (std::uint64_t i = 0; i < 2; ++i) {

@@ -4,6 +4,7 @@
 
 #include <ctime>
 #include <random>
+#include <string>
 #include <unordered_map>
 
 #include "tests/unit/analysis/trace_builder.h"
@@ -95,6 +96,17 @@ TEST(LiveSet, CuMemFreeEndsAnyDeviceAddressedFamily) {
   EXPECT_EQ(set.unmatched_frees(), 0u);
 }
 
+TEST(LiveSet, AFreeThatDoesNotKnowItsKindFindsPinnedMemory) {
+  for (const Family family : {Family::Device, Family::None}) {
+    TraceBuilder b;
+    b.allocate(Floor::Allocation, Family::Pinned, 0x1000, 100);
+    b.free(Floor::Allocation, family, 0x1000);
+    const LiveSet set = replayed(b);
+    EXPECT_EQ(set.size(), 0u);
+    EXPECT_EQ(set.unmatched_frees(), 0u);
+  }
+}
+
 TEST(LiveSet, ReleaseOfAHandleFindsItsKind) {
   TraceBuilder b;
   b.allocate(Floor::Physical, Family::HostHandle, 9, 1);
@@ -155,6 +167,39 @@ TEST(LiveSet, BirthOnALivingAddressReplacesAndCounts) {
   EXPECT_EQ(live(set, Floor::Allocation), 30u);
 }
 
+/// What observers were told, a word a change.
+class Told : public LiveSetObserver {
+ public:
+  void born(Block& b, const Event&) override { say("born", b); }
+  void died(const Block& b, const Event&, Death d) override { say(d == Death::Replaced ? "replaced" : "died", b); }
+  std::string text;
+
+ private:
+  void say(const char* word, const Block& b) { text += std::string(word) + " " + std::to_string(b.size) + "; "; }
+};
+
+TEST(LiveSet, ObserversAreToldOfABlockThatIsReplaced) {
+  TraceBuilder b;
+  b.cuda_malloc(0x1000, 100);
+  b.cuda_malloc(0x1000, 30);
+  LiveSet set;
+  Told told;
+  replay(b.build(), set, {&told});
+  EXPECT_EQ(told.text, "born 100; replaced 100; born 30; ");
+}
+
+TEST(LiveSet, AContextEndsInItsOwnProcessOnly) {
+  TraceBuilder b;
+  b.cuda_malloc(0x1000, 1).context = 5;
+  Event& other = b.cuda_malloc(0x1000, 2);
+  other.process = 1;
+  other.context = 5;  // the same number, another process
+  b.event(EventKind::ContextEnd, Floor::None, Family::None, 0).context = 5;
+  const LiveSet set = replayed(b);
+  EXPECT_EQ(set.size(), 1u);
+  EXPECT_EQ(live(set, Floor::Allocation), 2u);
+}
+
 TEST(LiveSet, ContextEndTakesItsBlocksButNotHandlesOrPools) {
   TraceBuilder b;
   const Family families[] = {Family::Device, Family::Pitch, Family::Managed, Family::Pinned, Family::Array, Family::AsyncPool};
@@ -178,6 +223,37 @@ TEST(LiveSet, FrameworkHoldsItsReportedReserve) {
   EXPECT_EQ(held(set, Floor::Framework), 20u << 20);
   EXPECT_EQ(live(set, Floor::Framework), 512u);
   EXPECT_NEAR(fragmentation_of(512, 20 << 20), 1.0 - 512.0 / (20 << 20), 1e-12);
+}
+
+TEST(LiveSet, FrameworkHoldsNoLessThanLives) {
+  TraceBuilder b;
+  b.tensor(0x1000, 512);
+  b.totals(512, 2 << 20);
+  b.tensor(0x2000, 30 << 20);  // its totals follow
+  EXPECT_EQ(held(replayed(b), Floor::Framework), 512u + (30u << 20));
+}
+
+TEST(LiveSet, FrameworkHoldsWhatItSaysAsItRunsOutOfMemory) {
+  TraceBuilder b;
+  b.cuda_malloc(0x100000, 20 << 20);
+  b.cuda_malloc(0x8000000, 10 << 20);
+  b.tensor(0x100000, 512);
+  b.totals(512, 30 << 20);
+  b.cuda_free(0x8000000);  // it empties its cache and tells nobody
+  Event& oom = b.event(EventKind::OutOfMemory, Floor::Framework, Family::Tensor, 0, 90 << 20);
+  oom.extra0 = 512;
+  oom.extra1 = 20 << 20;
+  EXPECT_EQ(held(replayed(b), Floor::Framework), 20u << 20);
+  b.totals(512, 22 << 20);
+  EXPECT_EQ(held(replayed(b), Floor::Framework), 22u << 20);
+}
+
+TEST(LiveSet, AnOutOfMemoryOfAnImportLeavesItsSegmentsTheMeasure) {
+  TraceBuilder b;  // an imported recording has segments, and no totals that would follow
+  b.allocate(Floor::Physical, Family::Segment, 0x100000, 4096);
+  b.event(EventKind::OutOfMemory, Floor::Framework, Family::Tensor, 0, 90 << 20).extra1 = 4096;
+  b.allocate(Floor::Physical, Family::Segment, 0x200000, 4096);
+  EXPECT_EQ(held(replayed(b), Floor::Framework), 8192u);
 }
 
 TEST(LiveSet, FrameworkHoldsItsSegmentsWhereTotalsAreUnknown) {
@@ -215,6 +291,15 @@ TEST(LiveSet, CountsRefusals) {
   EXPECT_EQ(f.failures, 1u);
 }
 
+TEST(LiveSet, RefusalsOfPinnedMemoryAreTheHosts) {
+  TraceBuilder b;
+  b.cuda_malloc(0x1000, 1);
+  b.event(EventKind::OutOfMemory, Floor::Allocation, Family::Pinned, 0, 1000);  // asked for on device 0
+  const LiveSet set = replayed(b);
+  EXPECT_EQ((*set.device(kHostDevice))[Floor::Allocation].ooms, 1u);
+  EXPECT_EQ((*set.device(0))[Floor::Allocation].ooms, 0u);
+}
+
 TEST(LiveSet, ResizeMovesTheFloors) {
   TraceBuilder b;
   b.cuda_malloc(0x1000, 100);
@@ -222,6 +307,27 @@ TEST(LiveSet, ResizeMovesTheFloors) {
   b.cuda_malloc(0x2000, 10);
   b.cuda_free(0x1000);
   EXPECT_EQ(live(replayed(b), Floor::Physical), 10u);
+}
+
+TEST(LiveSet, ResizeOfImportedMemoryKeepsItsPeak) {
+  TraceBuilder b;
+  b.allocate(Floor::Physical, Family::Imported, 0x1000, 100);
+  b.event(EventKind::Resize, Floor::Physical, Family::Imported, 0x1000, 300);
+  b.event(EventKind::Resize, Floor::Physical, Family::Imported, 0x1000, 40);
+  const LiveSet set = replayed(b);
+  EXPECT_EQ(set.device(0)->imported, 40u);
+  EXPECT_EQ(set.device(0)->peak_imported, 300u);
+}
+
+TEST(LiveSet, AMappedRangeIsOnTheDeviceOfItsHandle) {
+  TraceBuilder b;
+  b.allocate(Floor::Physical, Family::Handle, 1, 2 << 20).device = 1;
+  b.map(0x10000000, 2 << 20, 1);  // called while device 0 was current
+  b.map(0x20000000, 2 << 20, 9).device = 2;  // of a handle that nobody saw
+  const std::vector<MappedRange> mapped = replayed(b).mapped();
+  ASSERT_EQ(mapped.size(), 2u);
+  EXPECT_EQ(mapped[0].device, 1);
+  EXPECT_EQ(mapped[1].device, 2);
 }
 
 TEST(LiveSet, UnmapForgetsTheRangesInside) {

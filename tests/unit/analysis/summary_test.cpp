@@ -36,6 +36,27 @@ TEST(Summary, SitesCarryPeakEndAndWholeRun) {
   EXPECT_EQ(first.median_life_ns, 1024u);  // 2000 ns, within a factor of two
 }
 
+TEST(Summary, TheMedianLifeIsTheMiddleOne) {
+  TraceBuilder b;
+  const SiteId site = b.site({"a"});
+  for (const std::uint64_t life : {1'000'000u, 2'000u, 500'000'000u, 2'000u, 2'000u}) {
+    b.cuda_malloc(0x1000, 1, site);
+    b.at(b.now() - 1000 + life).cuda_free(0x1000);
+  }
+  EXPECT_EQ(summarize(b.build()).top_sites.at(0).median_life_ns, 1024u);  // 2000 ns, within a factor of two
+}
+
+TEST(Summary, ABlockWhoseFreeWasRefusedHasNoLifeYet) {
+  TraceBuilder b;
+  b.cuda_malloc(0x1000, 100, b.site({"a"}));
+  b.cuda_free(0x1000);
+  b.event(EventKind::FreeFailed, Floor::Allocation, Family::Device, 0x1000);
+  const Summary s = summarize(b.build());
+  EXPECT_EQ(s.top_sites.at(0).median_life_ns, 0u);
+  EXPECT_EQ(s.top_sites.at(0).end_bytes, 100u);
+  EXPECT_EQ(s.top_sites.at(0).end_count, 1u);
+}
+
 TEST(Summary, SitesOfTheWholePeakAddUpToIt) {
   TraceBuilder b;
   for (std::uint64_t i = 1; i < 200; ++i) b.cuda_malloc(i << 20, i * 100, b.site({"f" + std::to_string(i % 17)}));
