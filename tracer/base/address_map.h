@@ -86,7 +86,7 @@ class AddressMap {
   }
 
   static Slot* find_in(const Table& table, std::uint64_t address) {
-    if (table.used == 0) return nullptr;
+    if (table.used == 0 || address == 0) return nullptr;  // 0 is what a free slot holds
     // used <= capacity / 2, so a free slot ends every search.
     for (std::size_t i = home(table, address);; i = (i + 1) & (table.capacity - 1)) {
       if (table.slots[i].address == address) return &table.slots[i];

@@ -8,6 +8,16 @@
 namespace cuheap {
 namespace {
 
+TEST(AddressMap, HoldsNothingAtNull) {
+  AddressMap<int> map;
+  ASSERT_NE(map.insert(0x1000, 42), nullptr);
+
+  EXPECT_EQ(map.find(0), nullptr);
+  EXPECT_FALSE(map.erase(0));
+  EXPECT_EQ(map.size(), 1u);
+  map.reset();
+}
+
 TEST(AddressMap, FindsNothingWhenEmpty) {
   AddressMap<int> map;
   EXPECT_EQ(map.find(1), nullptr);
