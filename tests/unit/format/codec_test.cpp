@@ -95,6 +95,23 @@ TEST(Codec, GivesBackEveryFieldOfEveryKind) {
   for (std::size_t i = 0; i < events.size(); ++i) ASSERT_EQ(read[i], events[i]) << "event " << i;
 }
 
+// Each field of the state alone: none of them may ride on a change of another.
+TEST(Codec, AChangeOfOneFieldIsKept) {
+  const Event first = allocate(100, 512, 20001, 3);
+  const auto change = [&first](auto member, auto value) {
+    Event second = first;
+    second.time_ns = 200;
+    second.*member = value;
+    return std::vector<Event>{first, second};
+  };
+  const std::vector<Event> changes[] = {
+      change(&Event::family, Family::Managed), change(&Event::device, std::int16_t{1}), change(&Event::stream, std::uint64_t{7}),
+      change(&Event::context, std::uint64_t{8}), change(&Event::phase, PhaseId{9}), change(&Event::flags, kEventPooled),
+      change(&Event::extra0, std::uint64_t{10}), change(&Event::extra1, std::uint64_t{11}), change(&Event::floor, Floor::Framework)};
+
+  for (const std::vector<Event>& events : changes) EXPECT_EQ(decode(encode(events, 0), 0), events) << &events - changes;
+}
+
 TEST(Codec, WritesAnEarlierTimeAsTheSameTime) {
   const std::vector<Event> read = decode(encode({allocate(100, 512, 1, 1), allocate(40, 1024, 1, 1)}, 0), 0);
   ASSERT_EQ(read.size(), 2u);

@@ -133,6 +133,18 @@ TEST_F(RecorderTest, DescribesTheProcess) {
   EXPECT_FALSE(trace.meta.at("host").empty());
 }
 
+TEST_F(RecorderTest, KnowsNoRankThatNoRankCanBe) {
+  for (const char* const rank : {"2147483648", "4294967299", "-1", "three"}) {
+    TemporaryFolder folder;
+    setenv("RANK", rank, 1);
+    ASSERT_TRUE(recorder().start({folder.path().c_str(), false, nullptr}));
+    recorder().stop();
+    unsetenv("RANK");
+
+    EXPECT_EQ(test::read_header(folder.only_file()).rank, -1) << rank;
+  }
+}
+
 TEST_F(RecorderTest, InternsNames) {
   start();
   const HookScope scope;
@@ -300,6 +312,27 @@ TEST_F(RecorderTest, IsSilentInAForkChild) {
 
   EXPECT_EQ(trace.event_count(), 1u);
   EXPECT_EQ(trace.lost(), 0u);
+}
+
+// Whatever a child does with a stray pointer, it cannot reach its parent's trace.
+TEST_F(RecorderTest, HasNoPageOfItsFileInAForkChild) {
+  start();
+  wait_for_stock();
+  const auto mappings = [this] {
+    std::ifstream maps("/proc/self/maps");
+    const std::string text(std::istreambuf_iterator<char>(maps), {});
+    int count = 0;
+    for (std::size_t at = 0; (at = text.find(folder_.path(), at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  ASSERT_GT(mappings(), 1);  // the header, and chunks
+
+  const pid_t child = fork();
+  if (child == 0) _exit(mappings());
+  int status = 0;
+  waitpid(child, &status, 0);
+
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(RecorderTest, SaysOnceThatTheDiskIsFullAndCountsTheRest) {

@@ -91,14 +91,15 @@ TEST_F(SiteTableTest, UsesNoNodeThatCouldNotBeWritten) {
 }
 
 TEST(HashStack, DiffersForDifferentStacks) {
-  std::mt19937_64 random(5);
-  std::set<std::uint64_t> hashes;
-  for (std::uintptr_t i = 0; i < 200'000; ++i) {  // neighbours in every position, the likeliest to collide
-    std::uintptr_t frames[6] = {1000, 1000, 1000, 1000, 1000, 1000};
-    frames[i % 6] += i / 6;
-    if (i >= 6 || i == 0) hashes.insert(hash_stack(frames, 6, 0));
+  for (unsigned depth = 1; depth <= 7; ++depth) {
+    std::set<std::uint64_t> hashes;
+    for (std::uintptr_t i = 0; i < 200'000; ++i) {  // neighbours in every position, the likeliest to collide
+      std::uintptr_t frames[7] = {1000, 1000, 1000, 1000, 1000, 1000, 1000};
+      frames[i % depth] += i / depth;
+      if (i >= depth || i == 0) hashes.insert(hash_stack(frames, depth, 0));
+    }
+    EXPECT_EQ(hashes.size(), 200'000u - (depth - 1)) << "depth " << depth;
   }
-  EXPECT_EQ(hashes.size(), 200'000u - 5);
 }
 
 }  // namespace
