@@ -1,7 +1,7 @@
 # Two dialects: code that runs inside somebody else's process, and ordinary offline C++.
 option(CUHEAP_CHECKS "Debug checks: assertions, invariants, the self-audit" ON)
 option(CUHEAP_WERROR "A warning fails the build, as in CI; off for users, whose compiler may warn where ours does not" OFF)
-set(CUHEAP_SANITIZE "" CACHE STRING "Sanitizers for tools and unit tests, e.g. address,undefined")
+set(CUHEAP_SANITIZE "" CACHE STRING "Sanitizers for tools, unit tests and the host code that they link, e.g. address,undefined")
 
 add_library(cuheap_warnings INTERFACE)
 target_compile_options(cuheap_warnings INTERFACE
@@ -26,15 +26,18 @@ target_compile_options(cuheap_host_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility-inlines-hidden>)
 target_include_directories(cuheap_host_flags INTERFACE ${CMAKE_SOURCE_DIR})
 
+# What runs under a sanitizer when the preset asks for one: tools, tests, and the archives of host code that unit tests link.
+# Programs, simgpu and libcuheap.so itself stay plain: a preloaded library cannot bring a sanitizer's runtime, which must come
+# first in a process; shim/CMakeLists.txt builds libcuheap.so from plain objects of its own then.
+add_library(cuheap_sanitized INTERFACE)
+if(CUHEAP_SANITIZE)
+  set(sanitize_flags -fsanitize=${CUHEAP_SANITIZE} -fno-omit-frame-pointer)
+  target_compile_options(cuheap_sanitized INTERFACE ${sanitize_flags})
+  target_link_options(cuheap_sanitized INTERFACE ${sanitize_flags})
+  target_compile_definitions(cuheap_sanitized INTERFACE CUHEAP_SANITIZED=1)
+endif()
+
 add_library(cuheap_tool_flags INTERFACE)
-target_link_libraries(cuheap_tool_flags INTERFACE cuheap_warnings)
+target_link_libraries(cuheap_tool_flags INTERFACE cuheap_warnings cuheap_sanitized)
 target_include_directories(cuheap_tool_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(cuheap_tool_flags INTERFACE CUHEAP_VERSION="${PROJECT_VERSION}")
-
-if(CUHEAP_SANITIZE)
-  # The preload library itself is never sanitized: the sanitizer's runtime must come first in a process.
-  # Unit tests link the host code statically, so there it is checked like everything else.
-  set(CUHEAP_SANITIZE_FLAGS -fsanitize=${CUHEAP_SANITIZE} -fno-omit-frame-pointer)
-  target_compile_options(cuheap_tool_flags INTERFACE ${CUHEAP_SANITIZE_FLAGS})
-  target_link_options(cuheap_tool_flags INTERFACE ${CUHEAP_SANITIZE_FLAGS})
-endif()
