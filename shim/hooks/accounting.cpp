@@ -43,12 +43,14 @@ bool ends_with_context(Family family) {
   return family != Family::AsyncPool && family != Family::Graph && !is_physical(family);
 }
 
-void record_refusal(const PendingAllocation& pending, CUresult result) {
+int device_of(const PendingAllocation& pending) { return is_host_family(pending.family) ? -1 : pending.request.caller.device; }
+
+void record_refusal(const PendingAllocation& pending, CUresult result, std::uint64_t idle) {
   Event event;
   event.kind = result == CUDA_ERROR_OUT_OF_MEMORY ? EventKind::OutOfMemory : EventKind::AllocateFailed;
   event.floor = floor_of(pending.family);
   event.family = pending.family;
-  event.device = static_cast<std::int16_t>(is_host_family(pending.family) ? -1 : pending.request.caller.device);
+  event.device = static_cast<std::int16_t>(device_of(pending));
   event.size = pending.request.bytes;
   event.stream = pending.stream;
   event.context = pending.request.caller.context;
@@ -57,7 +59,7 @@ void record_refusal(const PendingAllocation& pending, CUresult result) {
   event.extra0 = static_cast<std::uint64_t>(result);
   if (event.kind == EventKind::OutOfMemory) {
     event.extra0 = live_bytes_of(event.floor, event.device).load(std::memory_order_relaxed);
-    event.extra1 = event.extra0 + allocator().idle_bytes(event.device);
+    event.extra1 = event.extra0 + idle;
   }
   recorder().record(event);
 }
@@ -68,13 +70,12 @@ Block block_of(const PendingAllocation& pending, std::uint64_t address, std::uin
   block.size = pending.request.bytes;
   block.identity = address;
   block.family = pending.family;
-  block.device = static_cast<std::int16_t>(is_host_family(pending.family) ? -1 : caller.device);
+  block.device = static_cast<std::int16_t>(device_of(pending));
   if (ends_with_context(pending.family)) {
     block.context = caller.context;
     block.generation = caller.generation;
   }
-  if ((event_flags & kEventPooled) != 0) block.flags |= kBlockPooled;
-  if (caller.capture.open) block.flags |= kBlockCapture;
+  block.is_pooled = (event_flags & kEventPooled) != 0;
   return block;
 }
 
@@ -125,7 +126,7 @@ void record_block(const HookScope&, EventKind kind, Floor floor, const Block& bl
   event.site = site;
   event.phase = current_phase();
   event.flags = event_flags;
-  if ((block.flags & kBlockPooled) != 0) event.flags |= kEventPooled;
+  if (block.is_pooled) event.flags |= kEventPooled;
   recorder().record(event);
 }
 
@@ -157,9 +158,11 @@ void after_allocation(const PendingAllocation& pending, CUresult result, std::ui
   }
   if (!pending.counted) return;
   const KeepErrno keep;
+  // The allocator is asked outside every scope.
+  const std::uint64_t idle = result == CUDA_ERROR_OUT_OF_MEMORY ? allocator().idle_bytes(device_of(pending)) : 0;
   const HookScope scope;
   if (!scope) return;
-  if (result != CUDA_SUCCESS) return record_refusal(pending, result);
+  if (result != CUDA_SUCCESS) return record_refusal(pending, result, idle);
   const Block block = block_of(pending, address, event_flags);
   BlockTable& table = pending.family == Family::Array ? array_table : block_table;
   if (!table.insert(address, block)) recorder().count_loss(LossReason::TableFull);
@@ -191,7 +194,7 @@ PendingFree before_free(BlockTable& table, std::uint64_t address, CUstream strea
   pending.caller = current_caller();
   pending.counted = recorder().is_recording();
   if (!pending.counted) return pending;
-  pending.known = table.announce_free(address, &pending.block);
+  pending.known = table.find(address, &pending.block);
   record_block(scope, EventKind::Free, Floor::Allocation, pending.block, pending.stream, 0, 0);
   return pending;
 }
@@ -207,7 +210,6 @@ __attribute__((noinline)) void after_free(BlockTable& table, const PendingFree& 
     died(pending.block);
     return;
   }
-  if (pending.known) table.revive(pending.key, pending.block.serial);
   Event event;
   event.kind = EventKind::FreeFailed;
   event.floor = Floor::Allocation;
@@ -221,20 +223,13 @@ __attribute__((noinline)) void after_free(BlockTable& table, const PendingFree& 
   recorder().record(event);
 }
 
-void note_exposed(CUdeviceptr address, CUresult result) {
-  if (result != CUDA_SUCCESS || !is_armed()) return;
-  const KeepErrno keep;
-  const HookScope scope;
-  if (scope) blocks().change(address, [](Block& block) { block.flags |= kBlockExposed; });
-}
-
 void note_memory_info(const Caller& caller, CUresult result, const std::size_t* free, const std::size_t* total) {
   if (result != CUDA_SUCCESS || free == nullptr || total == nullptr || !is_recording()) return;
   const KeepErrno keep;
-  const HookScope scope;
-  if (!scope) return;
   // The trace holds the driver's number; the host got that and what our pool could hand out.
   const std::uint64_t idle = allocator().idle_bytes(caller.device);
+  const HookScope scope;
+  if (!scope) return;
   record_memory_info(caller, *free > idle ? *free - idle : 0, *total);
 }
 
@@ -297,8 +292,9 @@ void end_captures_of(std::uint64_t context) {
 
 /// Before all that follows from it: what is recorded later in a thread is never given an earlier time.
 void record_context_end(const EndingContext& ending) {
+  if (!recorder().is_recording()) return;
   const HookScope scope;
-  if (!scope || !recorder().is_recording()) return;
+  if (!scope) return recorder().count_loss(LossReason::Reentered);
   Event event;
   event.kind = EventKind::ContextEnd;
   event.floor = Floor::Allocation;
@@ -315,13 +311,15 @@ void after_context_end(const EndingContext& ending, bool ended) {
   const KeepErrno keep;
   context_end_is_decided(ending.context, ended);
   if (ended) {
+    // At once: another thread may have a context of that value again, whose blocks are not to be forgotten.
+    context_has_ended(ending.context);
     record_context_end(ending);
     end_captures_of(ending.context);
   }
   allocator().context_ended(ending.context, ending.generation, ended);
   if (!ended) return;
   const HookScope scope;
-  if (!scope) return;
+  if (!scope) return recorder().count_loss(LossReason::Reentered);
   blocks().forget_context(ending.context, ending.generation, died);
   arrays().forget_context(ending.context, ending.generation, died);
 }

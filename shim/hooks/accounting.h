@@ -78,8 +78,6 @@ struct PendingFree {
 void after_free(BlockTable& table, const PendingFree& pending, CUresult result);
 inline void after_free(const PendingFree& pending, CUresult result) { after_free(blocks(), pending, result); }
 
-/// A block got a name outside (IPC, dma-buf, buffer id).
-void note_exposed(CUdeviceptr address, CUresult result);
 /// The host asked for memory info and got this answer.
 void note_memory_info(const Caller& caller, CUresult result, const std::size_t* free, const std::size_t* total);
 /// An event without a block: Reserve, Unreserve, Map, Unmap, CaptureBegin, CaptureEnd.

@@ -15,24 +15,11 @@ bool BlockTable::find(std::uint64_t key, Block* out) {
   return change(key, [out](const Block& block) { *out = block; });
 }
 
-bool BlockTable::announce_free(std::uint64_t key, Block* out) {
-  return change(key, [out](Block& block) {
-    *out = block;
-    block.flags |= kBlockDying;
-  });
-}
-
 void BlockTable::erase(std::uint64_t key, std::uint32_t serial) {
   Shard& home = shard(key);
   const SpinGuard guard(home.lock);
   const Block* const block = guard ? home.map.find(key) : nullptr;
   if (block != nullptr && block->serial == serial) home.map.erase(key);
-}
-
-void BlockTable::revive(std::uint64_t key, std::uint32_t serial) {
-  change(key, [serial](Block& block) {
-    if (block.serial == serial) block.flags &= static_cast<std::uint8_t>(~kBlockDying);
-  });
 }
 
 std::size_t BlockTable::size() {

@@ -1,7 +1,7 @@
 // BlockTable: what is alive at an address or behind a handle, so that an ending call knows size and owner. Sharded by
 // address, one lock a shard, never held across a driver call.
 //
-// A free is announced before the driver's call and settled after it. In between the driver may give the same address to
+// A block is looked up before the driver's free and erased after it. In between the driver may give the same address to
 // another thread, whose entry takes the old one's place; the serial tells them apart.
 #pragma once
 #include <cstddef>
@@ -12,11 +12,6 @@
 #include "tracer/format/event.h"
 
 namespace cuheap {
-
-constexpr std::uint8_t kBlockExposed = 1;    // somebody outside holds a name of it (IPC, dma-buf, buffer id)
-constexpr std::uint8_t kBlockCapture = 2;    // handed out while a capture was open
-constexpr std::uint8_t kBlockPooled = 4;
-constexpr std::uint8_t kBlockDying = 8;      // its free is announced
 
 struct Block {
   std::uint64_t size = 0;
@@ -29,7 +24,7 @@ struct Block {
   SiteId site = 0;               // only where the first event comes later than the call that made it
   std::int16_t device = 0;
   Family family = Family::None;
-  std::uint8_t flags = 0;        // kBlock*
+  bool is_pooled = false;
 };
 
 class BlockTable {
@@ -41,12 +36,8 @@ class BlockTable {
   /// Changes the entry in place under its lock; false if there is none.
   template <typename Change>
   bool change(std::uint64_t key, Change&& change);
-  /// Marks the entry dying and copies it out; false if there is none.
-  bool announce_free(std::uint64_t key, Block* out);
-  /// The announced free has happened: the entry goes, unless another one took its place.
+  /// The block that was found has been freed: the entry goes, unless another one took its place.
   void erase(std::uint64_t key, std::uint32_t serial);
-  /// The announced free was refused: alive as before.
-  void revive(std::uint64_t key, std::uint32_t serial);
   /// Takes out every entry of the context; calls forgotten(block) for each.
   template <typename Forgotten>
   void forget_context(std::uint64_t context, std::uint32_t generation, Forgotten&& forgotten);

@@ -24,20 +24,14 @@ CUHEAP_EXPORT CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribut
 }
 
 CUHEAP_EXPORT CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr address) {
-  const CUresult result = allocator().set_pointer_attribute(value, attribute, address);
-  note_exposed(address, result);
-  return result;
+  return allocator().set_pointer_attribute(value, attribute, address);
 }
 
 CUHEAP_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
-  const CUresult result = allocator().ipc_handle(handle, address);
-  note_exposed(address, result);
-  return result;
+  return allocator().ipc_handle(handle, address);
 }
 
 CUHEAP_EXPORT CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, size_t size, CUmemRangeHandleType type,
                                                      unsigned long long flags) {
-  const CUresult result = allocator().range_handle(handle, address, size, type, flags);
-  note_exposed(address, result);
-  return result;
+  return allocator().range_handle(handle, address, size, type, flags);
 }

@@ -102,7 +102,10 @@ PendingRelease before_release(CUmemGenericAllocationHandle handle) {
   if (!is_recording()) return pending;
   const KeepErrno keep;
   const HookScope scope;
-  if (!scope) return pending;
+  if (!scope) {
+    recorder().count_loss(LossReason::Reentered);
+    return pending;
+  }
   pending.handle = handle;
   const std::uint64_t identity = identity_of(handle);
   pending.known = identity != 0 && physical.find(identity, &pending.before);
@@ -127,7 +130,7 @@ void after_map(CUresult result, CUdeviceptr address, std::size_t size, std::size
   {
     const KeepErrno keep;
     const HookScope scope;
-    if (!scope) return;
+    if (!scope) return recorder().count_loss(LossReason::Reentered);
     Block mapping;
     mapping.size = size;
     mapping.identity = identity;
@@ -142,6 +145,19 @@ void after_map(CUresult result, CUdeviceptr address, std::size_t size, std::size
     if (known) begin_life(scope, found);  // an import, mapped for the first time
   }
   note(EventKind::Map, Floor::Physical, address, size, identity != 0 ? identity : handle, offset);
+}
+
+/// One more hold. The number may be new, if all earlier holds were given back while the memory was mapped: what is mapped at
+/// the address says whose it is.
+void after_retain(CUresult result, const CUmemGenericAllocationHandle* handle, CUdeviceptr address) {
+  if (result != CUDA_SUCCESS || !is_recording()) return;
+  const KeepErrno keep;
+  const HookScope scope;
+  if (!scope) return;
+  Block mapping, name;
+  name.identity = mappings.find(address, &mapping) ? mapping.identity : identity_of(*handle);
+  if (!physical.change(name.identity, [](Block& block) { ++block.references; })) return;
+  if (!identities.insert(*handle, name)) recorder().count_loss(LossReason::TableFull);
 }
 
 /// The mappings of a range lie side by side; each one ends as a whole.
@@ -186,10 +202,7 @@ CUHEAP_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 CUHEAP_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
   const CUdeviceptr asked = allocator().unmapped(reinterpret_cast<CUdeviceptr>(address));
   const CUresult result = driver().cuMemRetainAllocationHandle(handle, reinterpret_cast<void*>(asked));
-  if (result == CUDA_SUCCESS && is_recording()) {
-    const HookScope scope;
-    if (scope) physical.change(identity_of(*handle), [](Block& block) { ++block.references; });
-  }
+  after_retain(result, handle, reinterpret_cast<CUdeviceptr>(address));
   return result;
 }
 

@@ -270,6 +270,29 @@ TEST(Preload, SamplesMemoryInfo) {
   EXPECT_EQ(samples[0].size, samples[3].size);
 }
 
+/// Bytes of the pool's granules when that event happened.
+std::uint64_t granules_at(Host& host, const Event& when) {
+  std::uint64_t held = 0;
+  std::map<std::uint64_t, std::uint64_t> sizes;
+  for (const Event& event : host.events()) {
+    if (event.family != Family::PoolGranule || event.time_ns > when.time_ns) continue;
+    if (event.kind == EventKind::Allocate) held += sizes[event.address] = event.size;
+    if (event.kind == EventKind::Free) held -= sizes[event.address];
+  }
+  return held;
+}
+
+TEST(Preload, TracesTheDriversFreeMemoryAndNotWhatThePoolWouldGive) {
+  Host host("memory_info", {{"CUHEAP_POOL", "on"}});
+
+  const std::vector<Event> samples = host.events(EventKind::MemoryInfo);
+  ASSERT_GE(samples.size(), 3u);
+  EXPECT_GT(granules_at(host, samples[2]), 0u);
+  for (const Event& sample : samples) {
+    EXPECT_EQ(sample.size + granules_at(host, sample), samples[0].size + granules_at(host, samples[0]));
+  }
+}
+
 TEST(Preload, TellsGraphMemoryFromMemory) {
   Host host("capture");
 

@@ -29,45 +29,29 @@ TEST(BlockTable, GivesBackWhatWasPutIn) {
   EXPECT_FALSE(table->find(0x2000, &found));
 }
 
-TEST(BlockTable, ForgetsAFreedBlockOnlyAfterTheFreeHasHappened) {
+TEST(BlockTable, ForgetsAFreedBlock) {
   const auto table = std::make_unique<BlockTable>();
   table->insert(0x1000, block_of(42));
-  Block dying;
+  Block freed;
+  ASSERT_TRUE(table->find(0x1000, &freed));
 
-  ASSERT_TRUE(table->announce_free(0x1000, &dying));
-  Block still;
-  ASSERT_TRUE(table->find(0x1000, &still));
-  EXPECT_NE(still.flags & kBlockDying, 0);
-  table->erase(0x1000, dying.serial);
+  table->erase(0x1000, freed.serial);
 
-  EXPECT_FALSE(table->find(0x1000, &still));
+  EXPECT_FALSE(table->find(0x1000, &freed));
 }
 
-TEST(BlockTable, KeepsTheBlockThatTookTheAddressOfADyingOne) {
+TEST(BlockTable, KeepsTheBlockThatTookTheAddressOfAFreedOne) {
   const auto table = std::make_unique<BlockTable>();
   table->insert(0x1000, block_of(42));
-  Block dying;
-  table->announce_free(0x1000, &dying);
+  Block freed;
+  table->find(0x1000, &freed);
 
   table->insert(0x1000, block_of(43));  // the driver gave the address to another thread
-  table->erase(0x1000, dying.serial);
+  table->erase(0x1000, freed.serial);
 
   Block found;
   ASSERT_TRUE(table->find(0x1000, &found));
   EXPECT_EQ(found.size, 43u);
-}
-
-TEST(BlockTable, RevivesABlockWhoseFreeWasRefused) {
-  const auto table = std::make_unique<BlockTable>();
-  table->insert(0x1000, block_of(42));
-  Block dying;
-  table->announce_free(0x1000, &dying);
-
-  table->revive(0x1000, dying.serial);
-
-  Block found;
-  ASSERT_TRUE(table->find(0x1000, &found));
-  EXPECT_EQ(found.flags & kBlockDying, 0);
 }
 
 TEST(BlockTable, ForgetsTheBlocksOfOneContextGenerationOnly) {
@@ -93,7 +77,7 @@ TEST(BlockTable, HoldsWhatManyThreadsPutAndTake) {
         const std::uint64_t key = number << 40 | i << 9;
         table->insert(key, block_of(i + 1));
         Block block;
-        if (i % 2 == 0 && table->announce_free(key, &block)) table->erase(key, block.serial);
+        if (i % 2 == 0 && table->find(key, &block)) table->erase(key, block.serial);
       }
     });
   }

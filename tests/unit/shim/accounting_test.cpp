@@ -1,0 +1,208 @@
+// What the hooks keep in mind and write down: alive bytes, ends, losses.
+#include "shim/hooks/accounting.h"
+
+#include <sys/resource.h>
+
+#include "tests/unit/shim/host.h"
+
+namespace cuheap {
+namespace {
+
+using test::AllocatorWithIdleMemory;
+using test::kMiB;
+using Bytes64 = std::vector<std::int64_t>;
+
+constexpr std::int64_t kSignedMiB = std::int64_t{1} << 20;
+
+class Accounting : public test::HostTest {
+ protected:
+  CUcontext make_context() {
+    CUcontext made = nullptr;
+    EXPECT_EQ(cuCtxCreate_v4(&made, nullptr, 0, 0), CUDA_SUCCESS);
+    return made;
+  }
+  CUarray make_array(std::size_t width) {
+    CUarray array = nullptr;
+    const CUDA_ARRAY_DESCRIPTOR_v2 flat = {width, 1, CU_AD_FORMAT_UNSIGNED_INT8, 1};
+    EXPECT_EQ(cuArrayCreate_v2(&array, &flat), CUDA_SUCCESS);
+    return array;
+  }
+};
+
+TEST_F(Accounting, AnOutOfMemorySaysWhatWasAlive) {
+  run_out_of_memory();
+  const CUdeviceptr first = allocate(3 * kMiB), second = allocate(5 * kMiB);
+  run_out_of_memory();
+  cuMemFree_v2(first);
+  run_out_of_memory();
+  cuMemFree_v2(second);
+  run_out_of_memory();
+
+  EXPECT_EQ(alive_since_the_first(), (Bytes64{0, 8 * kSignedMiB, 5 * kSignedMiB, 0}));
+}
+
+TEST_F(Accounting, AnOutOfMemorySaysWhatLayIdle) {
+  AllocatorWithIdleMemory allocator;
+  allocator.idle = 7 * kMiB;
+  use(allocator);
+
+  run_out_of_memory();
+
+  const std::vector<Event> refused = events(EventKind::OutOfMemory);
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].extra1 - refused[0].extra0, 7 * kMiB);
+}
+
+TEST_F(Accounting, MemoryInfoIsTheDriversWithoutWhatLiesIdle) {
+  AllocatorWithIdleMemory allocator;
+  allocator.idle = 7 * kMiB;
+  use(allocator);
+  std::size_t free = 0, total = 0;
+
+  ASSERT_EQ(cuMemGetInfo_v2(&free, &total), CUDA_SUCCESS);
+
+  const std::vector<Event> samples = events(EventKind::MemoryInfo);
+  ASSERT_EQ(samples.size(), 1u);
+  EXPECT_EQ(samples[0].size, free - 7 * kMiB);
+  EXPECT_EQ(samples[0].extra0, total);
+}
+
+TEST_F(Accounting, ABlockWhoseFreeWasRefusedIsAliveAndKnown) {
+  run_out_of_memory();
+  const CUdeviceptr block = allocate(3 * kMiB);
+  simgpu_fail_call("cuMemFree", 1, CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(cuMemFree_v2(block), CUDA_ERROR_INVALID_CONTEXT);
+  run_out_of_memory();
+  EXPECT_EQ(cuMemFree_v2(block), CUDA_SUCCESS);
+  run_out_of_memory();
+
+  EXPECT_EQ(alive_since_the_first(), (Bytes64{0, 3 * kSignedMiB, 0}));
+  const std::vector<Event> life = events_at(block);
+  ASSERT_EQ(life.size(), 4u);
+  EXPECT_EQ(life[2].kind, EventKind::FreeFailed);
+  EXPECT_EQ(life[2].extra0, CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(life[3].kind, EventKind::Free);
+  EXPECT_EQ(life[3].family, Family::Device);
+}
+
+TEST_F(Accounting, MemoryIsGoneForADriverThatIsItself) {
+  run_out_of_memory();
+  const CUdeviceptr block = allocate(3 * kMiB);
+  simgpu_fail_call("cuMemFree", 1, CUDA_ERROR_DEINITIALIZED);
+  EXPECT_EQ(cuMemFree_v2(block), CUDA_ERROR_DEINITIALIZED);
+  run_out_of_memory();
+
+  EXPECT_EQ(alive_since_the_first(), (Bytes64{0, 0}));
+  EXPECT_TRUE(events(EventKind::FreeFailed).empty());
+  cuMemFree_v2(block);
+}
+
+TEST_F(Accounting, AContextTakesItsBlocksAndArraysAlong) {
+  run_out_of_memory();
+  const CUcontext doomed = make_context();
+  const CUdeviceptr block = allocate(3 * kMiB);
+  make_array(5 * kMiB);
+  run_out_of_memory();
+  ASSERT_EQ(cuCtxDestroy_v2(doomed), CUDA_SUCCESS);
+  run_out_of_memory();
+  EXPECT_NE(cuMemFree_v2(block), CUDA_SUCCESS);
+
+  EXPECT_EQ(alive_since_the_first(), (Bytes64{0, 8 * kSignedMiB, 0}));
+  const std::vector<Event> refused = events(EventKind::FreeFailed);
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].family, Family::None);  // nobody knows that address any more
+}
+
+TEST_F(Accounting, TheContextsOfOthersKeepTheirBlocks) {
+  run_out_of_memory();
+  const CUdeviceptr block = allocate(3 * kMiB);
+  const CUcontext doomed = make_context();
+  ASSERT_EQ(cuCtxDestroy_v2(doomed), CUDA_SUCCESS);
+  run_out_of_memory();
+  EXPECT_EQ(cuMemFree_v2(block), CUDA_SUCCESS);
+
+  EXPECT_EQ(alive_since_the_first(), (Bytes64{0, 3 * kSignedMiB}));
+}
+
+TEST_F(Accounting, StreamOrderedMemoryOutlivesItsContext) {
+  run_out_of_memory();
+  const CUcontext doomed = make_context();
+  CUstream stream = nullptr;
+  CUdeviceptr block = 0;
+  ASSERT_EQ(cuStreamCreate(&stream, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAllocAsync(&block, 3 * kMiB, stream), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxDestroy_v2(doomed), CUDA_SUCCESS);
+  run_out_of_memory();
+  EXPECT_EQ(cuMemFree_v2(block), CUDA_SUCCESS);
+  run_out_of_memory();
+
+  EXPECT_EQ(alive_since_the_first(), (Bytes64{0, 3 * kSignedMiB, 0}));
+  const std::vector<Event> life = events_at(block);
+  ASSERT_EQ(life.size(), 2u);
+  EXPECT_EQ(life[0].context, 0u);
+  EXPECT_EQ(life[1].family, Family::AsyncPool);
+}
+
+TEST_F(Accounting, AContextEndedBeforeTheDriverCouldHandItsAddressesOutAgain) {
+  AllocatorWithIdleMemory allocator;
+  use(allocator);
+  const CUcontext doomed = make_context();
+  ASSERT_EQ(cuCtxDestroy_v2(doomed), CUDA_SUCCESS);  // the allocator is told before the driver is
+
+  const std::vector<Event> ends = events(EventKind::ContextEnd);
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(ends[0].context, reinterpret_cast<std::uint64_t>(doomed));
+  EXPECT_LE(ends[0].time_ns, allocator.context_ending_ns);
+}
+
+TEST_F(Accounting, AContextThatTheDriverKeptHasNotEnded) {
+  simgpu_fail_call("cuCtxDestroy", 1, CUDA_ERROR_INVALID_CONTEXT);
+  run_out_of_memory();
+  const CUcontext kept = make_context();
+  const CUdeviceptr block = allocate(3 * kMiB);
+  EXPECT_EQ(cuCtxDestroy_v2(kept), CUDA_ERROR_INVALID_CONTEXT);
+  run_out_of_memory();
+  EXPECT_EQ(cuMemFree_v2(block), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxDestroy_v2(kept), CUDA_SUCCESS);
+
+  EXPECT_EQ(alive_since_the_first(), (Bytes64{0, 3 * kSignedMiB}));
+  EXPECT_EQ(events(EventKind::ContextEnd).size(), 1u);
+}
+
+TEST_F(Accounting, CallsInsideItsOwnWorkAreCountedLosses) {
+  CUdeviceptr block = 0;
+  {
+    const HookScope inside;  // as if a signal handler came in the middle of a hook
+    ASSERT_EQ(cuMemAlloc_v2(&block, 20001), CUDA_SUCCESS);
+    ASSERT_EQ(cuMemFree_v2(block), CUDA_SUCCESS);
+  }
+
+  EXPECT_EQ(lost(LossReason::Reentered), 2u);
+  EXPECT_TRUE(events(EventKind::Allocate).empty());
+  EXPECT_TRUE(events(EventKind::Free).empty());
+}
+
+TEST_F(Accounting, ABlockForWhichThereIsNoRoomIsACountedLoss) {
+#ifdef CUHEAP_SANITIZED
+  GTEST_SKIP() << "a sanitizer cannot live without address space";
+#endif
+  const std::size_t before = blocks().size();
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
+  const rlimit none = {1, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+  // No driver call: it needs memory too.
+  const PendingAllocation pending = before_allocation(Family::Device, 512);
+  constexpr std::uint64_t kBlocks = 200'000, kFirst = std::uint64_t{1} << 50;
+  for (std::uint64_t i = 0; i < kBlocks; ++i) after_allocation(pending, CUDA_SUCCESS, kFirst + i * 512);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  const std::size_t held = blocks().size() - before;
+  for (std::uint64_t i = 0; i < kBlocks; ++i) after_free(before_free(kFirst + i * 512), CUDA_SUCCESS);
+
+  ASSERT_LT(held, kBlocks);
+  EXPECT_EQ(lost(LossReason::TableFull), kBlocks - held);
+}
+
+}  // namespace
+}  // namespace cuheap
