@@ -311,15 +311,13 @@ void after_context_end(const EndingContext& ending, bool ended) {
   const KeepErrno keep;
   context_end_is_decided(ending.context, ended);
   if (ended) {
-    // At once: another thread may have a context of that value again, whose blocks are not to be forgotten.
-    context_has_ended(ending.context);
     record_context_end(ending);
     end_captures_of(ending.context);
   }
   allocator().context_ended(ending.context, ending.generation, ended);
   if (!ended) return;
   const HookScope scope;
-  if (!scope) return recorder().count_loss(LossReason::Reentered);
+  if (!scope) return;
   blocks().forget_context(ending.context, ending.generation, died);
   arrays().forget_context(ending.context, ending.generation, died);
 }

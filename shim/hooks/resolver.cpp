@@ -13,13 +13,22 @@ namespace {
 
 constinit DlsymFunction next = nullptr;
 
-DlsymFunction find_next() {
+/// The C library's own.
+DlsymFunction find_libc() {
   // 2.34 merged libdl into libc; the other two are the first versions of the two architectures.
   constexpr const char* kVersions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
   for (const char* version : kVersions) {
     if (void* const found = dlvsym(RTLD_NEXT, "dlsym", version)) return reinterpret_cast<DlsymFunction>(found);
   }
-  return reinterpret_cast<DlsymFunction>(find_symbol("dlsym", reinterpret_cast<const void*>(&find_next)));
+  return reinterpret_cast<DlsymFunction>(find_symbol("dlsym", reinterpret_cast<const void*>(&find_libc)));
+}
+
+/// Another library that stands before dlsym behind us must be asked, as it would be without us. Its dlsym has no version, so
+/// dlvsym passes it by.
+DlsymFunction find_next() {
+  const DlsymFunction libc = find_libc();
+  void* const found = libc != nullptr ? libc(RTLD_NEXT, "dlsym") : nullptr;
+  return found != nullptr ? reinterpret_cast<DlsymFunction>(found) : libc;
 }
 
 /// The answer of a process without libcuda. Our own export of the name must not make it look as if there were one; the

@@ -12,6 +12,15 @@ RunResult run_bare(const std::string& line) {
   return run_program({.command = host_command(line), .environment = bare_environment(line)});
 }
 
+/// How the program is written to end. One that fails on its own says nothing when it fails three times alike.
+void expect_ended_as_written(const std::string& line, const RunResult& bare) {
+  const bool killed = line == "exits kill";
+  const int code = killed ? -1 : line == "exits now" ? 3 : line == "exits quick" ? 4 : line.starts_with("exits ") ? 5 : 0;
+  EXPECT_EQ(bare.signal, killed ? SIGKILL : 0) << bare.output << bare.errors;
+  EXPECT_EQ(bare.exit_code, code) << bare.output << bare.errors;
+  EXPECT_FALSE(bare.output.empty());
+}
+
 void expect_same(const RunResult& bare, const Host& host) {
   EXPECT_EQ(host.result.output, bare.output);
   EXPECT_EQ(host.result.exit_code, bare.exit_code);
@@ -23,12 +32,38 @@ TEST_P(Transparency, DirectRunPrintsWhatABareOnePrints) {
 
   expect_same(bare, Host(GetParam(), {{"CUHEAP_POOL", "off"}}));
 
-  EXPECT_EQ(bare.signal, std::string(GetParam()) == "exits kill" ? SIGKILL : 0);
-  EXPECT_FALSE(bare.output.empty());
+  expect_ended_as_written(GetParam(), bare);
 }
 
 TEST_P(Transparency, PooledRunPrintsWhatABareOnePrints) {
-  expect_same(run_bare(GetParam()), Host(GetParam(), {{"CUHEAP_POOL", "on"}}));
+  const RunResult bare = run_bare(GetParam());
+
+  expect_same(bare, Host(GetParam(), {{"CUHEAP_POOL", "on"}}));
+
+  expect_ended_as_written(GetParam(), bare);
+}
+
+// Not pooled: there cuIpcGetMemHandle is refused and says so (docs/pool.md).
+TEST(Direct, SharesMemoryWithAnotherProcess) {
+  const RunResult bare = run_bare("ipc");
+
+  expect_same(bare, Host("ipc", {{"CUHEAP_POOL", "off"}}));
+
+  expect_ended_as_written("ipc", bare);
+}
+
+// Another preloaded library may stand before dlsym too: whoever comes first asks the next one.
+TEST(Preloads, StandBehindEachOther) {
+  const std::string outer = CUHEAP_PROGRAMS "/libouter_lookup.so", ours = CUHEAP_LIBRARY;
+  std::map<std::string, std::string> environment = bare_environment("look_up");
+  environment["LD_PRELOAD"] = outer;
+  const RunResult bare = run_program({.command = host_command("look_up"), .environment = environment});
+  ASSERT_NE(bare.output.find("seen outside 1\n"), std::string::npos) << bare.output;
+
+  Host before("look_up", {{"CUHEAP_POOL", "on"}, {"LD_PRELOAD", ours + ":" + outer}});
+  expect_same(bare, before);
+  EXPECT_EQ(before.allocation(20010).family, Family::Device);
+  expect_same(bare, Host("look_up", {{"CUHEAP_POOL", "on"}, {"LD_PRELOAD", outer + ":" + ours}}));
 }
 
 constexpr const char* kHosts[] = {"families",
@@ -77,7 +112,19 @@ constexpr const char* kHosts[] = {"families",
                                   "sideways throw",
                                   "sideways longjmp",
                                   "sideways cancel",
-                                  "sideways signal"};
+                                  "sideways signal",
+                                  "errno_kept",
+                                  "descriptors",
+                                  "busy_exit",
+                                  "busy_forks",
+                                  "small_stacks",
+                                  "fibers",
+                                  "two_drivers @odd_driver/libcuda.so.1",
+                                  "unloads @libunloads_library.so",
+                                  "deep_bind @libunloads_library.so",
+                                  "patched",
+                                  "other_frees",
+                                  "profiled"};
 INSTANTIATE_TEST_SUITE_P(Every, Transparency, ::testing::ValuesIn(kHosts), [](const auto& parameter) {
   std::string name = parameter.param;
   std::replace_if(name.begin(), name.end(), [](char c) { return isalnum(static_cast<unsigned char>(c)) == 0; }, '_');

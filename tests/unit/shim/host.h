@@ -52,17 +52,12 @@ class AllocatorWithIdleMemory final : public DeviceAllocator {
                         unsigned long long flags) override {
     return direct_allocator.range_handle(handle, address, size, type, flags);
   }
-  CUresult retain_handle(CUmemGenericAllocationHandle* handle, void* address) override {
-    return direct_allocator.retain_handle(handle, address);
-  }
   std::uint64_t idle_bytes(int device) override {
     const HookScope scope;  // as the pool: it does nothing inside a scope
     return scope && device == 0 ? idle : 0;
   }
-  void context_ending(std::uint64_t, std::uint32_t) override { context_ending_ns = now_ns(); }
 
   std::uint64_t idle = 0;
-  std::uint64_t context_ending_ns = 0;
 };
 
 class HostTest : public ::testing::Test {
