@@ -120,7 +120,10 @@ void FakeDriver::reset(std::uint64_t capacity, int devices) {
   };
   table_.cuPointerSetAttribute = [](const void*, CUpointer_attribute, CUdeviceptr) { return CUDA_ERROR_NOT_SUPPORTED; };
   table_.cuIpcGetMemHandle = [](CUipcMemHandle*, CUdeviceptr) { return CUDA_ERROR_INVALID_VALUE; };
-  table_.cuMemsetD8_v2 = [](CUdeviceptr, unsigned char, size_t) { return CUDA_SUCCESS; };
+  table_.cuMemsetD8_v2 = [](CUdeviceptr address, unsigned char, size_t bytes) { return driver().memset(address, bytes); };
+  table_.cuMemGetHandleForAddressRange = [](void*, CUdeviceptr address, size_t bytes, CUmemRangeHandleType, unsigned long long) {
+    return driver().range_handle(address, bytes);
+  };
 }
 
 CUresult FakeDriver::enter(const char* name, bool may_fail) {
@@ -163,6 +166,11 @@ void FakeDriver::end_context(std::uint64_t context) {
   const std::lock_guard lock(mutex_);
   contexts_.erase(context);
   std::erase_if(events_, [&](const auto& entry) { return entry.second.context == context; });
+}
+
+void FakeDriver::new_life(std::uint64_t context, int device) {
+  const std::lock_guard lock(mutex_);
+  contexts_[context] = Context{device, 0, 0, {}};
 }
 
 void FakeDriver::set_current(std::uint64_t context) { current_contexts.assign(1, context); }
@@ -498,6 +506,23 @@ CUresult FakeDriver::total(std::size_t* out, CUdevice device) {
 CUresult FakeDriver::exchange_mode(CUstreamCaptureMode* mode) {
   std::swap(*mode, capture_mode);
   return CUDA_SUCCESS;
+}
+
+// Of device memory it returns before the bytes are set.
+CUresult FakeDriver::memset(CUdeviceptr address, std::size_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const CUresult result = enter("cuMemsetD8", false); result != CUDA_SUCCESS) return result;
+  }
+  launch(current_contexts.back(), address, bytes);
+  return CUDA_SUCCESS;
+}
+
+// A dma-buf of mapped memory.
+CUresult FakeDriver::range_handle(CUdeviceptr address, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (const CUresult result = enter("cuMemGetHandleForAddressRange", false); result != CUDA_SUCCESS) return result;
+  return is_open(address, bytes, 0) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 // As the driver answers for VMM memory: the whole reservation, no context.

@@ -23,6 +23,8 @@ class FakeDriver {
   static std::uint64_t context_of(int device) { return 0xc0000000u + static_cast<unsigned>(device) * 0x1000u; }
   std::uint64_t new_context(int device);
   void end_context(std::uint64_t context);
+  /// A context that the driver makes at the address of one that has ended.
+  void new_life(std::uint64_t context, int device);
   void set_current(std::uint64_t context);
 
   /// A kernel of the context uses the range: it must be mapped and open to the device, and stay so until it is finished.
@@ -79,6 +81,8 @@ class FakeDriver {
   CUresult total(std::size_t* out, CUdevice device);
   CUresult exchange_mode(CUstreamCaptureMode* mode);
   CUresult pointer_attribute(void* data, CUpointer_attribute attribute, CUdeviceptr address);
+  CUresult memset(CUdeviceptr address, std::size_t bytes);
+  CUresult range_handle(CUdeviceptr address, std::size_t bytes);
 
  private:
   struct Device {
