@@ -146,6 +146,20 @@ TEST_F(FencesTest, ManyContextsAreStillWaitedFor) {
   EXPECT_FALSE(gpu.is_busy(last));
 }
 
+TEST_F(FencesTest, NothingIsLearntOfALifeThatIsOver) {
+  start(0);
+  std::atomic<std::uint64_t> life{0};
+  ContextSet set;
+
+  contexts->learn(gpu.context_of(0), 0, 0, {&life, 1});
+  EXPECT_TRUE(contexts->add_all(0, &set));
+  EXPECT_EQ(set.count, 0u);
+  contexts->learn(gpu.context_of(0), 0, 0, {&life, 0});
+
+  EXPECT_TRUE(contexts->add_all(0, &set));
+  EXPECT_EQ(set.count, 1u);
+}
+
 TEST_F(FencesTest, PeersAreCountedPerPairOfContexts) {
   start(2);
   const auto other = gpu.new_context(1);

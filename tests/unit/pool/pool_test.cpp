@@ -739,12 +739,15 @@ TEST_F(PoolTest, AContextThatAnotherThreadEndedIsNotServed) {
   Caller caller = caller_on(0);
   caller.life = {&life, 0};
   EXPECT_EQ(free(get(5 * kMiB, caller), caller), CUDA_SUCCESS);
+  const auto made = gpu.calls("cuMemCreate");
   life = 1;
 
   CUdeviceptr block = 0;
   EXPECT_EQ(allocate(5 * kMiB, &block, caller), CUDA_SUCCESS);
-
   EXPECT_EQ(flags, 0);  // the driver's answer
+  EXPECT_EQ(allocate(50 * kMiB, &block, caller), CUDA_SUCCESS);
+
+  EXPECT_EQ(gpu.calls("cuMemCreate"), made);
   EXPECT_EQ(pool->figures(0).blocks, 0u);
 }
 
@@ -831,6 +834,22 @@ TEST_F(PoolTest, ADeviceThatTheProcessWorksOnReachesOldAndNewMemory) {
 TEST_F(PoolTest, ADeviceThatWasThereBeforeReachesTheMemory) {
   start(1 * kGiB, 2);
   pool->context_met(gpu.context_of(1), 0, 1);
+
+  EXPECT_TRUE(gpu.is_open_to(get(5 * kMiB), 5 * kMiB, 1));
+}
+
+TEST_F(PoolTest, ADeviceThatIsMetWhileAnotherIsArmedReachesItsMemory) {
+  static Pool* arming;
+  static DriverTable table;
+  start(1 * kGiB, 2, [](PoolConfig& config) {
+    table = *config.driver;
+    config.driver = &table;
+  });
+  arming = pool.get();
+  table.cuMemAddressFree = [](CUdeviceptr address, size_t size) {  // the last call of the self-test
+    std::thread([] { arming->context_met(fake::FakeDriver::context_of(1), 0, 1); }).join();
+    return fake::driver().unreserve(address, size);
+  };
 
   EXPECT_TRUE(gpu.is_open_to(get(5 * kMiB), 5 * kMiB, 1));
 }
