@@ -144,7 +144,15 @@ class DevicePool {
   void claim_exposed(Granule* granule);
   bool claim_victim(std::uint64_t bytes, Granule** out);
   template <class Visit>
-  void each_granule(const Segment* segment, FreeRange range, Visit visit);
+  void each_granule(const Segment* segment, FreeRange range, Visit visit) {
+    for (std::uint64_t at = range.address; at < range.end();) {
+      Granule* granule = segment->slots[(at - segment->base) / segment->granule];
+      const std::uint64_t end = granule->address + granule->size;
+      const std::uint64_t stop = end < range.end() ? end : range.end();
+      visit(granule, stop - at);
+      at = stop;
+    }
+  }
   bool is_tiled(Segment& segment, Tally* tally);
   bool are_slots_valid(Segment& segment, Tally* tally);
   void enlist(PoolBlock** list, PoolBlock* block);

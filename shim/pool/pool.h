@@ -71,6 +71,7 @@ class Pool final : public DeviceAllocator {
   bool is_valid();
 
  private:
+  static std::uint64_t number_of(const void* handle) { return reinterpret_cast<std::uint64_t>(handle); }
   enum class Arming : std::uint8_t { Unknown, UnderWay, Armed, Direct };
   struct Device {
     std::atomic<Arming> arming{Arming::Unknown};
@@ -84,7 +85,7 @@ class Pool final : public DeviceAllocator {
   void meet_device(int device);
   void open_to(int device, int from);
   bool can_reach(int from, int device) const;
-  bool find_accessors(int device, std::uint64_t* mask) const;
+  std::uint64_t accessors_of(int device) const;
   CUresult serve(Device& device, const AllocationRequest& request, CUdeviceptr* out);
   CUresult fill(CUdeviceptr address, std::size_t bytes);
   CUresult end_block(const Caller& caller, CUdeviceptr address, bool ordered, bool* handled);

@@ -591,13 +591,17 @@ TEST_F(PoolTest, AGraphKeepsOnlyWhatItSaw) {
     pool->capture_ended(nullptr, reinterpret_cast<CUgraph>(i + 1));
     gpu.end_capture();
   }
-  for (const CUdeviceptr block : blocks) ASSERT_EQ(free(block), CUDA_SUCCESS);
+  ASSERT_EQ(free(blocks[0]), CUDA_SUCCESS);
 
   end_graph(reinterpret_cast<CUgraph>(2));
-  free_bytes();
-
+  ASSERT_EQ(free(blocks[1]), CUDA_SUCCESS);
+  ASSERT_EQ(free(blocks[2]), CUDA_SUCCESS);
   EXPECT_EQ(pool->figures(0).waiting_bytes, 14 * kMiB);  // of the first and the third
   EXPECT_EQ(get(7 * kMiB), blocks[1]);
+  end_graph(reinterpret_cast<CUgraph>(3));
+  free_bytes();
+
+  EXPECT_EQ(pool->figures(0).waiting_bytes, 5 * kMiB);
 }
 
 TEST_F(PoolTest, WhatAChildOfSomeGraphUsesIsKept) {
@@ -852,6 +856,22 @@ TEST_F(PoolTest, ADeviceThatIsMetWhileAnotherIsArmedReachesItsMemory) {
   };
 
   EXPECT_TRUE(gpu.is_open_to(get(5 * kMiB), 5 * kMiB, 1));
+}
+
+TEST_F(PoolTest, TheSelfTestTriesWhatTheOtherDevicesNeed) {
+  static DriverTable table;
+  start(1 * kGiB, 2, [](PoolConfig& config) {
+    table = *config.driver;
+    config.driver = &table;
+  });
+  table.cuMemSetAccess = [](CUdeviceptr address, size_t size, const CUmemAccessDesc* access, size_t count) {
+    return count > 1 ? CUDA_ERROR_INVALID_DEVICE : fake::driver().set_access(address, size, access, count);
+  };
+  pool->context_met(gpu.context_of(1), 0, 1);
+
+  EXPECT_NE(get(5 * kMiB), 0u);
+  EXPECT_EQ(flags, 0);
+  EXPECT_FALSE(pool->is_pooling(0));
 }
 
 TEST_F(PoolTest, EachDeviceThatServesReachesTheOthersMemory) {
