@@ -189,6 +189,18 @@ TEST(Oom, ALeakIsTheClassIfOneIsKnown) {
   EXPECT_NE(r.evidence[1].find("model"), std::string::npos);
 }
 
+TEST(Oom, ALeakSmallerThanTheRequestCountsFromATwentiethOfWhatLives) {
+  TraceBuilder b = card(8 * kGiB);
+  refuse(b, Floor::Framework, 3 * kGiB);
+  LeakReport leaks;
+  leaks.verdicts.resize(1);
+  leaks.verdicts[0].verdict = Verdict::Leak;
+  leaks.verdicts[0].live_bytes = kGiB;
+  EXPECT_EQ(only(b, &leaks).oom_class, "growth_leak");
+  leaks.verdicts[0].live_bytes = kGiB / 8;
+  EXPECT_NE(only(b, &leaks).oom_class, "growth_leak");
+}
+
 TEST(Oom, ALeakThatHoldsMoreThanTheContextIsNoForeignProcess) {
   TraceBuilder b;
   b.device(10 * kGiB);
@@ -223,6 +235,17 @@ TEST(Oom, ARetryThatSucceedsIsRecovered) {
   const OomReport r = only(b);
   EXPECT_TRUE(r.recovered);
   EXPECT_EQ(r.oom_class, "recovered");
+}
+
+TEST(Oom, LessThanWasAskedForOrAnothersSuccessRecoversNothing) {
+  for (const bool is_smaller : {true, false}) {
+    TraceBuilder b = card(1 * kGiB);
+    refuse(b, Floor::Allocation, 3 * kGiB);
+    b.cuda_free(0x100000000);
+    Event& next = b.cuda_malloc(0x500000000, is_smaller ? 2 * kGiB : 3 * kGiB);
+    if (!is_smaller) next.thread = 9;
+    EXPECT_FALSE(only(b).recovered) << is_smaller;
+  }
 }
 
 TEST(Oom, WithoutTheDevicesSizeNothingIsGuessed) {

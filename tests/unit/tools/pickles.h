@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace cuheap {
@@ -38,12 +37,18 @@ class PickleBytes {
 struct EntryText {
   std::string action;
   std::uint64_t address, size, time_us;
+  std::vector<std::string> functions = {"step"};  // of its stack, innermost first
+};
+
+struct BlockText {
+  std::uint64_t address, requested;
+  std::string state = "active_allocated";
 };
 
 struct SegmentText {
   std::uint64_t address, size;
   bool expandable;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> live;  // address, requested bytes
+  std::vector<BlockText> live;
 };
 
 /// A snapshot of one device, as _dump_snapshot would write it.
@@ -60,9 +65,9 @@ inline std::vector<std::uint8_t> snapshot_bytes(const std::vector<SegmentText>& 
         .text("total_size")
         .number(segment.size);
     p.text("is_expandable").op(segment.expandable ? "\x88" : "\x89").text("blocks").begin_list();
-    for (const auto& [address, size] : segment.live) {
+    for (const auto& [address, size, state] : segment.live) {
       p.begin_dict().text("address").number(address).text("size").number(size).text("requested_size").number(size);
-      p.text("state").text("active_allocated").end_dict();
+      p.text("state").text(state).end_dict();
     }
     p.end_list().end_dict();
   }
@@ -74,16 +79,10 @@ inline std::vector<std::uint8_t> snapshot_bytes(const std::vector<SegmentText>& 
         .text(entry.action == "oom" ? "device_free" : "addr")
         .number(entry.address);
     p.text("size").number(entry.size).text("time_us").number(entry.time_us).text("frames").begin_list();
-    p.begin_dict()
-        .text("name")
-        .text("step")
-        .text("filename")
-        .text("train.py")
-        .text("line")
-        .number(7)
-        .end_dict()
-        .end_list()
-        .end_dict();
+    for (const std::string& function : entry.functions) {
+      p.begin_dict().text("name").text(function).text("filename").text("train.py").text("line").number(7).end_dict();
+    }
+    p.end_list().end_dict();
   }
   return p.end_list().end_list().end_dict().done();
 }

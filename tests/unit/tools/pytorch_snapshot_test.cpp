@@ -93,6 +93,63 @@ TEST(PytorchSnapshot, KeepsOutOfMemoryWithTheStateThen) {
   EXPECT_EQ(events[2].extra1, 4096u);
 }
 
+TEST(PytorchSnapshot, WhatWasFreedIsNoLongerLiveInAnOutOfMemory) {
+  TestFolder folder;
+  const Imported r = imported(folder, snapshot_bytes({{0x1000, 4096, false, {{0x1000, 512}}}},
+                                                     {{"segment_alloc", 0x1000, 4096, 1},
+                                                      {"alloc", 0x1000, 512, 2},
+                                                      {"alloc", 0x1800, 700, 3},
+                                                      {"free_requested", 0x1800, 700, 4},
+                                                      {"oom", 7, 1 << 20, 5}}));
+
+  EXPECT_EQ(events_of(r.trace).back().extra0, 512u);
+}
+
+TEST(PytorchSnapshot, ABlockWhoseFreeIsPendingIsDeadAlready) {
+  TestFolder folder;
+  // Freed, but another stream may still use it: the snapshot lists it, the program has let it go.
+  const Imported r = imported(
+      folder, snapshot_bytes({{0x1000, 4096, false, {{0x1000, 512}, {0x1800, 700, "active_pending_free"}}}},
+                             {{"alloc", 0x1800, 700, 1}, {"free_requested", 0x1800, 700, 2}}));
+
+  EXPECT_TRUE(r.check.passed()) << (r.check.differences.empty() ? "" : r.check.differences[0]);
+  EXPECT_EQ(r.check.blocks, 1u);
+  EXPECT_EQ(r.check.block_bytes, 512u);
+  EXPECT_EQ(r.report.initial_blocks, 1u);
+  EXPECT_EQ(r.report.unmatched_frees, 0u);
+}
+
+TEST(PytorchSnapshot, TheOrderOfEntriesStandsWhereTheirTimesRunBack) {
+  TestFolder folder;
+  const Imported r = imported(folder, snapshot_bytes({}, {{"alloc", 0x1000, 1, 10},
+                                                          {"free_requested", 0x1000, 1, 5},  // clocks were set back
+                                                          {"alloc", 0x1000, 2, 6},
+                                                          {"free_requested", 0x1000, 2, 12}}));
+  const std::vector<Event> events = events_of(r.trace);
+
+  EXPECT_EQ(r.report.unmatched_frees, 0u);
+  EXPECT_EQ(r.report.initial_blocks, 0u);
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(events[1].kind, EventKind::Free);
+  EXPECT_EQ(events[1].time_ns, 10'000u);
+  EXPECT_EQ(events[2].time_ns, 10'000u);
+  EXPECT_EQ(events[3].time_ns, 12'000u);
+}
+
+TEST(PytorchSnapshot, FramesOfTheRecorderItselfAreNotInTheStack) {
+  TestFolder folder;
+  const Imported r = imported(
+      folder, snapshot_bytes({}, {{"alloc", 0x1000, 1, 1,
+                                   {"torch::unwind::unwind()", "torch::CapturedTraceback::gather(bool, bool, bool)", "step",
+                                    "torch::unwind::unwind()"}}}));
+
+  const std::vector<Frame> stack = r.trace.stack(events_of(r.trace).at(0).site);
+
+  ASSERT_EQ(stack.size(), 2u);
+  EXPECT_EQ(stack[0].function, "step");
+  EXPECT_EQ(stack[1].function, "torch::unwind::unwind()");  // the program's own call of it stays
+}
+
 TEST(PytorchSnapshot, NamesFramesInnermostFirst) {
   TestFolder folder;
   const Imported r = imported(folder, snapshot_bytes({}, {{"alloc", 0x1000, 1, 1}, {"free_requested", 0x1000, 1, 2}}));
