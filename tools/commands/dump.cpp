@@ -8,7 +8,7 @@
 #include "tools/commands/command.h"
 #include "tools/commands/notes.h"
 #include "tools/commands/output.h"
-#include "tools/reader/trace_reader.h"
+#include "tools/commands/progress.h"
 
 namespace cuheap {
 namespace {
@@ -21,8 +21,11 @@ void dump_definitions(const Trace& trace) {
     for (const auto& [key, value] : p.meta) fmt::print("meta process={} {}={}\n", i, printable(key), printable(value));
   }
   for (const TraceDevice& d : trace.devices) {
-    fmt::print("device {} process={} name={} total={} capability={}.{} multiprocessors={}\n", d.ordinal, d.process,
+    fmt::print("device {} process={} name={} total={} capability={}.{} multiprocessors={}", d.ordinal, d.process,
                printable(d.name), d.total_bytes, d.major, d.minor, d.multiprocessors);
+    if (d.seen_as != d.ordinal) fmt::print(" seen_as={}", d.seen_as);
+    if (const std::string uuid = uuid_text(d); !uuid.empty()) fmt::print(" uuid={}", uuid);
+    fmt::print("\n");
   }
   for (std::size_t i = 1; i < trace.names.size(); ++i) fmt::print("name {} {}\n", i, printable(trace.names[i]));
   for (std::size_t i = 1; i < trace.sites.size(); ++i) {
@@ -68,7 +71,9 @@ Action define_dump(CLI::App& app) {
   const auto arguments = std::make_shared<TraceArguments>();
   arguments->add_trace(app);
   return [arguments](const Program&) {
-    const Trace trace = open_trace(arguments->trace);
+    Progress progress;
+    const Trace trace = progress.open(arguments->trace);
+    progress.end();  // its lines show how far it is
     for (const std::string& reason : trace.loss_reasons()) fmt::print("lost {}\n", printable(reason));
     print_notes(trace);
     dump_definitions(trace);

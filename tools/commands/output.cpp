@@ -117,6 +117,27 @@ void print_notes(const Trace& trace) {
     fmt::print(stderr, "note: {} more of that kind; --json has all\n", trace.notes.size() - 1);
 }
 
+std::string uuid_text(const TraceDevice& device) {
+  if (device.uuid.size() != 16) return {};
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < device.uuid.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(device.uuid[i]));
+  }
+  return text;
+}
+
+std::string other_numbers_text(const Trace& trace, std::int16_t device) {
+  std::string text;
+  for (const TraceDevice& d : trace.devices) {
+    if (d.ordinal != device || d.seen_as == device || d.process >= trace.processes.size()) continue;
+    const Process& process = trace.processes[d.process];
+    const std::string who = process.rank >= 0 ? fmt::format("rank {}", process.rank) : fmt::format("pid {}", process.pid);
+    text += fmt::format("{}{} sees it as {}", text.empty() ? "" : ", ", who, d.seen_as);
+  }
+  return text;
+}
+
 std::string ground_text(const Trace& trace) {
   std::string devices;
   std::vector<std::string> names;

@@ -30,6 +30,11 @@ void print_losses(const Trace& trace, std::FILE* out = stdout);
 /// What is known of the program and the machine, one line a process.
 void print_processes(const Trace& trace, std::FILE* out = stdout);
 
+/// "GPU-0001...-...": the device's own name as nvidia-smi writes it; empty if unknown.
+std::string uuid_text(const TraceDevice& device);
+/// "rank 1 sees it as 0", a process each that calls a device by another number than the trace; empty if none does.
+std::string other_numbers_text(const Trace& trace, std::int16_t device);
+
 /// "simulated on h100-80g", "real GPU NVIDIA H200", "imported".
 std::string ground_text(const Trace& trace);
 

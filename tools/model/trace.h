@@ -35,12 +35,16 @@ struct Site {
   std::uint32_t frame_count = 0;  // innermost first
 };
 
+/// A device as one process sees it. Its number in the trace is the ordinal of the first process that had it: two ranks may
+/// each see another GPU as their 0 (CUDA_VISIBLE_DEVICES).
 struct TraceDevice {
   std::uint16_t process = 0;
-  std::int16_t ordinal = 0;
+  std::int16_t ordinal = 0;  // the number in the trace: that of Event::device
   std::string name;
   std::uint64_t total_bytes = 0;
   std::uint32_t major = 0, minor = 0, multiprocessors = 0;
+  std::int16_t seen_as = 0;  // the ordinal in its process
+  std::string uuid;          // 16 bytes; empty: unknown
 };
 
 /// Damage is data: the readable rest is always returned.

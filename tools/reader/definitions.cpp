@@ -35,6 +35,14 @@ void IdMap::set(std::uint32_t id, std::uint32_t value) {
   dense_[id] = value;
 }
 
+void FileNumbering::set_device(std::int16_t ordinal, std::int16_t number) {
+  if (ordinal < 0) return;
+  const std::size_t known = devices.size(), index = static_cast<std::size_t>(ordinal);
+  if (index >= known) devices.resize(index + 1);
+  for (std::size_t i = known; i < devices.size(); ++i) devices[i] = static_cast<std::int16_t>(i);
+  devices[index] = number;
+}
+
 void FileDefinitions::take(Decoded kind, const Record& record) {
   switch (kind) {
     case Decoded::SiteNode:
@@ -56,7 +64,9 @@ void FileDefinitions::take(Decoded kind, const Record& record) {
       break;
     case Decoded::Device: {
       TraceDevice device;
-      device.ordinal = static_cast<std::int16_t>(record.device.ordinal);
+      device.ordinal = device.seen_as = static_cast<std::int16_t>(record.device.ordinal);
+      device.uuid = text(record.device.uuid);
+      if (device.uuid.find_first_not_of('\0') == std::string::npos) device.uuid.clear();  // the driver gave none
       device.name = text(record.device.name);
       device.total_bytes = record.device.total_bytes;
       device.major = record.device.major;
@@ -81,9 +91,34 @@ FileNumbering TraceNumbering::add(const FileDefinitions& definitions, std::uint1
   number_sites(definitions, numbering);
   for (TraceDevice device : definitions.devices) {
     device.process = process;
+    device.ordinal = number_of(device);
+    numbering.set_device(device.seen_as, device.ordinal);
     trace_.devices.push_back(std::move(device));
   }
   return numbering;
+}
+
+/// By the GPU's own name where it is known. Else one ordinal is one device, unless name or size say that it cannot be.
+std::int16_t TraceNumbering::number_of(const TraceDevice& device) const {
+  const auto same_uuid = [&](const TraceDevice& d) { return !d.uuid.empty() && d.uuid == device.uuid; };
+  const auto known = std::find_if(trace_.devices.begin(), trace_.devices.end(), same_uuid);
+  if (known != trace_.devices.end()) return known->ordinal;
+  const auto differs = [&](const TraceDevice& d) {
+    const auto both = [](const auto& a, const auto& b, const auto& none) { return a != none && b != none && a != b; };
+    return both(d.uuid, device.uuid, std::string()) || both(d.name, device.name, std::string()) ||
+           both(d.total_bytes, device.total_bytes, std::uint64_t{0});
+  };
+  const auto is_free = [&](std::int16_t number) {
+    return std::none_of(trace_.devices.begin(), trace_.devices.end(),
+                        [&](const TraceDevice& d) { return d.ordinal == number && differs(d); });
+  };
+  const auto is_taken = [&](std::int16_t number) {
+    return std::any_of(trace_.devices.begin(), trace_.devices.end(), [&](const TraceDevice& d) { return d.ordinal == number; });
+  };
+  if (is_free(device.seen_as)) return device.seen_as;
+  std::int16_t number = 0;
+  while (is_taken(number)) ++number;
+  return number;
 }
 
 NameId TraceNumbering::name_of(const std::string& name) {

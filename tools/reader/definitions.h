@@ -52,6 +52,11 @@ struct FileDefinitions {
 struct FileNumbering {
   IdMap sites;
   IdMap names;
+  std::vector<std::int16_t> devices;  // by ordinal
+  void set_device(std::int16_t ordinal, std::int16_t number);
+  std::int16_t device(std::int16_t ordinal) const {  // as it is where nothing was defined; the host stays the host
+    return ordinal >= 0 && static_cast<std::size_t>(ordinal) < devices.size() ? devices[static_cast<std::size_t>(ordinal)] : ordinal;
+  }
 };
 
 /// Puts the definitions of one file after another into a trace, equal stacks and names under one number.
@@ -67,6 +72,7 @@ class TraceNumbering {
   SiteId site_of(SiteId parent, const Symbols::Frames& frames);
   std::uint32_t frame_of(const Frame& frame);
   NameId name_of(const std::string& name);
+  std::int16_t number_of(const TraceDevice& device) const;
   void number_sites(const FileDefinitions& definitions, FileNumbering& numbering);
 
   Trace& trace_;

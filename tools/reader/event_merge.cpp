@@ -55,6 +55,7 @@ class EventMerge::Cursor {
   void translate(Event& event) {
     time_ = event.time_ns += static_cast<std::uint64_t>(input_->shift_ns);
     event.process = lane_->process;
+    event.device = input_->numbering.device(event.device);
     event.site = input_->numbering.sites[event.site];
     if (event.phase != 0) event.phase = input_->numbering.names[event.phase];
     if (event.kind == EventKind::Mark) event.extra0 = input_->numbering.names[static_cast<NameId>(event.extra0)];

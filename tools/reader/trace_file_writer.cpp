@@ -100,8 +100,10 @@ void TraceFileWriter::define(const ModuleRecord& module) {
 void TraceFileWriter::define_meta(std::string_view key, std::string_view value) {
   put_definition(MetaRecord{bytes(key), bytes(value)});
 }
-void TraceFileWriter::define_device(std::uint32_t ordinal, std::string_view name, std::uint64_t total_bytes) {
+void TraceFileWriter::define_device(std::uint32_t ordinal, std::string_view name, std::uint64_t total_bytes,
+                                    std::string_view uuid) {
   DeviceRecord device;
+  device.uuid = bytes(uuid);
   device.ordinal = ordinal;
   device.name = bytes(name);
   device.total_bytes = total_bytes;

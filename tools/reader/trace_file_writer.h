@@ -39,7 +39,8 @@ class TraceFileWriter {
   void define(const SiteNode& node);
   void define(const ModuleRecord& module);
   void define_meta(std::string_view key, std::string_view value);
-  void define_device(std::uint32_t ordinal, std::string_view name, std::uint64_t total_bytes = 0);
+  void define_device(std::uint32_t ordinal, std::string_view name, std::uint64_t total_bytes = 0,
+                     std::string_view uuid = {});
 
   /// Events of one thread in the order of their times; threads may be mixed.
   void write(const Event& event);

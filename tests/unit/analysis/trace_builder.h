@@ -50,7 +50,8 @@ class TraceBuilder {
     return static_cast<NameId>(trace_.names.size() - 1);
   }
   TraceBuilder& device(std::uint64_t total, const std::string& name = "test device") {
-    trace_.devices.push_back({0, static_cast<std::int16_t>(trace_.devices.size()), name, total, 8, 0, 100});
+    const std::int16_t ordinal = static_cast<std::int16_t>(trace_.devices.size());
+    trace_.devices.push_back({0, ordinal, name, total, 8, 0, 100, ordinal, ""});
     return *this;
   }
 

@@ -226,7 +226,7 @@ void describe(Trace& trace) {
   process.meta = {{"command", "python serve.py --model small --sessions 64 </script><b>"}, {"torch", "2.11.0"}, {"python", "3.11.9"},
                   {"driver", "13.0"}, {"host", "node-17"}, {"ground", "simulated"}};
   trace.processes.push_back(process);
-  trace.devices.push_back({0, 0, "Simulated RTX 4090", 24 * 1024 * kMiB, 8, 9, 128});
+  trace.devices.push_back({0, 0, "Simulated RTX 4090", 24 * 1024 * kMiB, 8, 9, 128, 0, ""});
 }
 
 }  // namespace

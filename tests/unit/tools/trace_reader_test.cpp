@@ -109,6 +109,58 @@ TEST(TraceReader, PutsClocksOfOtherMachinesOnTheFirstOne) {
   EXPECT_EQ(events[1].time_ns, 2 * kStart + 5);
 }
 
+/// Two processes, each with one event of `ordinal` on the device that it calls so.
+Trace of_two_ranks(const TestFolder& folder, std::uint32_t first, const std::string& first_uuid, std::uint32_t second,
+                   const std::string& second_uuid, const char* second_name = "card") {
+  const auto write = [&](const char* file, std::uint64_t wall, std::uint32_t ordinal, const std::string& uuid, const char* name) {
+    TraceFileWriter writer(folder / file, {.start_ns = kStart, .start_wall_ns = wall});
+    writer.define_device(ordinal, name, 80ull << 30, uuid);
+    Event e = event_of(EventKind::Allocate, kStart + wall, 0x1000, 1);
+    e.device = static_cast<std::int16_t>(ordinal);
+    writer.write(e);
+    e = event_of(EventKind::Allocate, kStart + wall, 0x2000, 1, 0, 2);
+    e.device = -1;
+    writer.write(e);
+    writer.finish(0);
+  };
+  write("a.cuheap", 1, first, first_uuid, "card");
+  write("b.cuheap", 2, second, second_uuid, second_name);
+  return open_trace(folder.path());
+}
+
+TEST(TraceReader, OneOrdinalOfTwoRanksIsTwoDevicesWhereTheGpusDiffer) {
+  TestFolder folder;
+  const Trace trace = of_two_ranks(folder, 0, "gpu-x-----------", 0, "gpu-y-----------");
+  const std::vector<Event> events = events_of(trace);
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(events[0].device, 0);
+  EXPECT_EQ(events[1].device, -1);
+  EXPECT_EQ(events[2].device, 1);
+  EXPECT_EQ(events[3].device, -1);
+  ASSERT_EQ(trace.devices.size(), 2u);
+  EXPECT_EQ(trace.devices[1].ordinal, 1);
+  EXPECT_EQ(trace.devices[1].seen_as, 0);
+  EXPECT_EQ(trace.devices[1].uuid, "gpu-y-----------");
+}
+
+TEST(TraceReader, OneGpuIsOneDeviceWhateverTwoRanksCallIt) {
+  TestFolder folder;
+  const Trace trace = of_two_ranks(folder, 3, "gpu-x-----------", 0, "gpu-x-----------");
+  const std::vector<Event> events = events_of(trace);
+  EXPECT_EQ(events[0].device, 3);
+  EXPECT_EQ(events[2].device, 3);
+  EXPECT_EQ(trace.devices[1].ordinal, 3);
+  EXPECT_EQ(trace.devices[1].seen_as, 0);
+}
+
+TEST(TraceReader, WithoutTheGpusNameAnOrdinalIsADeviceUnlessItCannotBe) {
+  const std::string none(16, '\0');  // what the driver gave is no name
+  TestFolder same, zero, other;
+  EXPECT_EQ(events_of(of_two_ranks(same, 0, "", 0, "gpu-y-----------")).at(2).device, 0);
+  EXPECT_EQ(events_of(of_two_ranks(zero, 1, none, 0, none)).at(2).device, 0);
+  EXPECT_EQ(events_of(of_two_ranks(other, 0, "", 0, "", "another card")).at(2).device, 1);
+}
+
 TEST(TraceReader, TakesAFreeBeforeAnAllocationOfTheSameNanosecond) {
   TestFolder folder;
   TraceFileWriter writer(folder / "a.cuheap", {.start_ns = kStart});
@@ -122,6 +174,90 @@ TEST(TraceReader, TakesAFreeBeforeAnAllocationOfTheSameNanosecond) {
   ASSERT_EQ(events.size(), 3u);
   EXPECT_EQ(events[1].kind, EventKind::Free);
   EXPECT_EQ(events[2].size, 8u);
+}
+
+TEST(TraceReader, LooksIntoAThreadThatBeginsInTheSameNanosecond) {
+  TestFolder folder;
+  TraceFileWriter writer(folder / "a.cuheap", {.start_ns = kStart});
+  writer.write(event_of(EventKind::Allocate, kStart + 1, 0x200, 7, 0, 1));
+  writer.write(event_of(EventKind::Allocate, kStart + 9, 0x200, 8, 0, 1));
+  writer.write(event_of(EventKind::Free, kStart + 9, 0x200, 0, 0, 2));  // the first word of its thread
+  writer.finish(0);
+
+  const std::vector<Event> events = events_of(open_trace(folder / "a.cuheap"));
+
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[1].kind, EventKind::Free);
+  EXPECT_EQ(events[2].size, 8u);
+}
+
+TEST(TraceReader, TakesChunksOfOneInstantBySequenceWhereverTheyLie) {
+  TestFolder folder;
+  constexpr std::uint64_t kEvents = 1000;
+  {
+    TraceFileWriter writer(folder / "a.cuheap", {.start_ns = kStart, .chunk_bytes = kSmallChunk});
+    for (std::uint64_t i = 0; i < kEvents; ++i) writer.write(event_of(EventKind::Allocate, kStart, i * 512, i + 1));
+    writer.finish(0);
+  }
+  std::vector<char> bytes = bytes_of(folder / "a.cuheap");
+  const std::size_t chunks = (bytes.size() - kHeaderBytes + kSmallChunk - 1) / kSmallChunk;
+  ASSERT_GT(chunks, 2u);
+  bytes.resize(kHeaderBytes + chunks * kSmallChunk);
+  std::vector<char> turned(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(kHeaderBytes));
+  for (std::size_t chunk = chunks; chunk-- > 0;) {
+    const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(kHeaderBytes + chunk * kSmallChunk);
+    turned.insert(turned.end(), begin, begin + kSmallChunk);
+  }
+  store_bytes(folder / "a.cuheap", turned);
+
+  const std::vector<Event> events = events_of(open_trace(folder / "a.cuheap"));
+
+  ASSERT_EQ(events.size(), kEvents);
+  for (std::uint64_t i = 0; i < kEvents; ++i) ASSERT_EQ(events[i].size, i + 1);
+}
+
+TEST(TraceReader, NothingBehindATimeThatCannotBeIsRead) {
+  TestFolder folder;
+  constexpr std::uint64_t kTwentyYears = 20ull * 365 * 24 * 3600 * 1'000'000'000;
+  TraceFileWriter writer(folder / "a.cuheap", {.start_ns = kStart});
+  writer.write(event_of(EventKind::Allocate, kStart + 1, 0x1000, 7));
+  writer.write(event_of(EventKind::Allocate, kStart + kTwentyYears, 0x2000, 8));
+  writer.write(event_of(EventKind::Allocate, kStart + kTwentyYears, 0x3000, 9));
+  writer.finish(0);
+
+  const Trace trace = open_trace(folder / "a.cuheap");
+  const std::vector<Event> events = events_of(trace);
+
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].size, 7u);
+  EXPECT_EQ(trace.event_count, 1u);
+  EXPECT_EQ(trace.end_ns, kStart + 1);
+  ASSERT_EQ(trace.damage.size(), 1u);
+  EXPECT_EQ(trace.damage[0].reason, "a time that cannot be");
+}
+
+TEST(TraceReader, TellsAKilledProcessFromOneThatEnded) {
+  TestFolder folder;
+  for (const std::uint64_t end : {std::uint64_t{0}, kStart + 500}) {
+    TraceFileWriter writer(folder / "a.cuheap", {.start_ns = kStart});
+    writer.write(event_of(EventKind::Allocate, kStart + 1, 0x1000, 7));
+    writer.finish(end);
+    const Trace trace = open_trace(folder / "a.cuheap");
+    EXPECT_EQ(trace.processes[0].ended_orderly, end != 0);
+    EXPECT_EQ(trace.end_ns, end != 0 ? end : kStart + 1);
+  }
+}
+
+TEST(TraceReader, SaysOnWhatItWasRecorded) {
+  TestFolder folder;
+  const std::pair<const char*, Ground> kGrounds[] = {
+      {"simulated", Ground::Simulated}, {"gpu", Ground::Gpu}, {"imported", Ground::Imported}, {nullptr, Ground::Gpu}};
+  for (const auto& [word, ground] : kGrounds) {
+    TraceFileWriter writer(folder / "a.cuheap", {.start_ns = kStart});
+    if (word != nullptr) writer.define_meta("ground", word);
+    writer.finish(0);
+    EXPECT_EQ(open_trace(folder / "a.cuheap").ground, ground) << (word == nullptr ? "nothing said" : word);
+  }
 }
 
 TEST(TraceReader, KeepsTheOrderOfManyChunksAndThreads) {
