@@ -9,9 +9,9 @@
 #include "tools/commands/notes.h"
 #include "tools/commands/output.h"
 #include "tools/commands/output_file.h"
+#include "tools/commands/progress.h"
 #include "tools/commands/selection.h"
 #include "tools/exporters/exporters.h"
-#include "tools/reader/trace_reader.h"
 
 namespace cuheap {
 namespace {
@@ -21,19 +21,18 @@ struct ExportArguments : TraceArguments {
 };
 
 int run_export(const ExportArguments& arguments) {
-  const Trace trace = open_trace(arguments.trace);
+  Progress progress;
+  const Trace trace = progress.open(arguments.trace);
+  const bool is_csv = arguments.format == "csv";  // every event: its lines show how far it is
+  const LiveSites sites = is_csv ? LiveSites{} : live_at(trace, when_of(arguments, trace), selection_of(arguments, trace));
+  progress.end();
   // The product is for a program: losses go where people look.
   for (const std::string& reason : trace.loss_reasons()) fmt::print(stderr, "LOST: {}\n", printable(reason));
   print_notes(trace);
-  if (arguments.format == "csv") {
-    OutputFile out(arguments.output);
-    export_csv(trace, out.stream());
-    out.close();
-    return 0;
-  }
-  const LiveSites sites = live_at(trace, when_of(arguments, trace), selection_of(arguments, trace));
   OutputFile out(arguments.output);
-  if (arguments.format == "folded") {
+  if (is_csv) {
+    export_csv(trace, out.stream());
+  } else if (arguments.format == "folded") {
     export_folded(trace, sites, out.stream());
   } else {
     export_speedscope(

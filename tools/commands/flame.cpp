@@ -10,8 +10,8 @@
 #include "tools/commands/command.h"
 #include "tools/commands/notes.h"
 #include "tools/commands/output.h"
+#include "tools/commands/progress.h"
 #include "tools/commands/selection.h"
-#include "tools/reader/trace_reader.h"
 
 namespace cuheap {
 namespace {
@@ -74,8 +74,10 @@ Json flame_json(const Trace& trace, const LiveSites& sites) {
 }
 
 int flame(const FlameArguments& arguments) {
-  const Trace trace = open_trace(arguments.trace);
+  Progress progress;
+  const Trace trace = progress.open(arguments.trace);
   const LiveSites sites = bytes_by_site(arguments, trace);
+  progress.end();
   if (arguments.json) {
     print_json(flame_json(trace, sites));
   } else if (arguments.folded) {

@@ -9,8 +9,8 @@
 #include "tools/commands/answers.h"
 #include "tools/commands/arguments.h"
 #include "tools/commands/command.h"
+#include "tools/commands/progress.h"
 #include "tools/commands/selection.h"
-#include "tools/reader/trace_reader.h"
 
 namespace cuheap {
 namespace {
@@ -90,9 +90,11 @@ Action define_frag(CLI::App& app) {
   arguments->add_at(app);
   arguments->add_selection(app);
   return [arguments](const Program&) {
-    const Trace trace = open_trace(arguments->trace);
+    Progress progress;
+    const Trace trace = progress.open(arguments->trace);
     const FragmentationReport report =
         fragmentation(trace, when_of(*arguments, trace), selection_of(*arguments, trace));
+    progress.end();
     if (arguments->json) {
       print_json(frag_json(trace, report));
     } else {

@@ -9,6 +9,7 @@
 #include "tools/commands/arguments.h"
 #include "tools/commands/command.h"
 #include "tools/commands/output.h"
+#include "tools/commands/progress.h"
 #include "tools/importers/pytorch_snapshot.h"
 #include "tools/model/error.h"
 #include "tools/reader/trace_reader.h"
@@ -75,7 +76,10 @@ void print_import(const Trace& trace, const ImportReport& report, const ImportCh
 
 int import(const ImportArguments& arguments) {
   refuse_other_kinds(arguments.file);
+  Progress progress;
+  progress.doing("reading the snapshot");
   const PytorchSnapshot snapshot = read_pytorch_snapshot(arguments.file);
+  progress.doing("writing the trace");
   const std::string path = output_path(arguments);
   ImportReport report;
   try {
@@ -85,8 +89,9 @@ int import(const ImportArguments& arguments) {
     fs::remove(path, ignored);
     throw;
   }
-  const Trace trace = open_trace(path);
+  const Trace trace = progress.open(path);
   const ImportCheck check = check_import(snapshot, trace);
+  progress.end();
   if (arguments.json) {
     Json json = json_head(trace);
     json.update(Json{{"source", printable(arguments.file)},

@@ -11,8 +11,8 @@
 #include "tools/commands/answers.h"
 #include "tools/commands/arguments.h"
 #include "tools/commands/command.h"
+#include "tools/commands/progress.h"
 #include "tools/commands/selection.h"
-#include "tools/reader/trace_reader.h"
 
 namespace cuheap {
 namespace {
@@ -134,10 +134,12 @@ Action define_oom(CLI::App& app) {
   arguments->add_json(app);
   app.add_option("--device", arguments->device, "ordinal of the device; default: all devices");
   return [arguments](const Program&) {
-    const Trace trace = open_trace(arguments->trace);
+    Progress progress;
+    const Trace trace = progress.open(arguments->trace);
     const Selection selection = selection_of(*arguments, trace);
     const LeakReport leak_report = leaks(trace);
     std::vector<OomReport> reports = ooms(trace, &leak_report);
+    progress.end();
     std::erase_if(reports, [&](const OomReport& oom) { return selection.device && oom.device != *selection.device; });
     if (arguments->json) {
       Json json = json_head(trace);

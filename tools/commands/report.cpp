@@ -8,8 +8,8 @@
 #include "tools/commands/arguments.h"
 #include "tools/commands/command.h"
 #include "tools/commands/output.h"
+#include "tools/commands/progress.h"
 #include "tools/model/error.h"
-#include "tools/reader/trace_reader.h"
 #include "tools/report/html.h"
 
 namespace cuheap {
@@ -25,7 +25,8 @@ std::string default_page(const std::string& trace) {
 }
 
 int report(const TraceArguments& arguments, const std::string& output) {
-  const Trace trace = open_trace(arguments.trace);
+  Progress progress;
+  const Trace trace = progress.open(arguments.trace);
   const std::string path = output.empty() ? default_page(arguments.trace) : output;
   if (fs::is_directory(path))
     throw Error(fmt::format("{}: is a directory; name the page with -o, as in -o {}", path,
@@ -36,6 +37,7 @@ int report(const TraceArguments& arguments, const std::string& output) {
   if (!out) throw Error(fmt::format("{}: cannot write; name another file with -o", path));
   write_report(trace, out);
   out.close();
+  progress.end();
   std::error_code error;
   if (out) fs::rename(unfinished, path, error);
   if (!out || error) {

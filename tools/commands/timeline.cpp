@@ -8,8 +8,8 @@
 #include "tools/commands/answers.h"
 #include "tools/commands/arguments.h"
 #include "tools/commands/command.h"
+#include "tools/commands/progress.h"
 #include "tools/commands/selection.h"
-#include "tools/reader/trace_reader.h"
 
 namespace cuheap {
 namespace {
@@ -128,11 +128,13 @@ Action define_timeline(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   return [arguments](const Program&) {
-    const Trace trace = open_trace(arguments->trace);
+    Progress progress;
+    const Trace trace = progress.open(arguments->trace);
     const Selection selection = selection_of(*arguments, trace);
     TimelineOptions options;
     options.max_buckets = arguments->buckets;
     const Timeline line = timeline(trace, options);
+    progress.end();
     const Window window = buckets_of(*arguments, trace, line);
     if (arguments->json) {
       print_json(timeline_json(trace, line, selection, window));
