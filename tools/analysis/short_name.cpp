@@ -179,20 +179,22 @@ bool is_plumbing(const Frame& frame) {
 
 bool is_how_not_why(const Frame& frame) { return is_plumbing(frame) || is_wrapper(frame); }
 
+unsigned name_rank(const Frame& frame) {
+  if (!is_plumbing(frame)) return is_wrapper(frame) ? 2 : frame.line != 0 ? 0 : 1;
+  if (any(kBackward, frame)) return 3;
+  if (classify(frame) == FrameClass::Runtime) return 6;
+  return frame.function.empty() || frame.function == "?" || any(kAllocators, frame) ? 5 : 4;
+}
+
 const Frame* own_frame(const Trace& trace, SiteId site) {
-  // By preference: own code whose line is known, own code, an own wrapper of an allocator, a step of a backward pass, what
-  // is no allocator, anything.
-  constexpr std::size_t kTiers = 6;
-  const Frame* best[kTiers] = {};
+  const Frame* best[kNameRanks] = {};
   for (; site != 0 && site < trace.sites.size(); site = trace.sites[site].parent) {
     const Site& node = trace.sites[site];
     for (std::uint32_t i = 0; i < node.frame_count && node.first_frame + i < trace.frames.size(); ++i) {
       const Frame& frame = trace.frames[node.first_frame + i];
-      const std::size_t tier = !is_plumbing(frame)     ? (is_wrapper(frame) ? 2 : frame.line != 0 ? 0 : 1)
-                               : any(kBackward, frame) ? 3
-                               : classify(frame) != FrameClass::Runtime && !any(kAllocators, frame) ? 4 : 5;
-      if (tier == 0) return &frame;
-      if (best[tier] == nullptr) best[tier] = &frame;
+      const unsigned rank = name_rank(frame);
+      if (rank == 0) return &frame;
+      if (best[rank] == nullptr) best[rank] = &frame;
     }
     if (node.parent >= site) break;  // a parent is older than its children; anything else is damage
   }
@@ -241,8 +243,9 @@ std::string long_name(const Trace& trace, SiteId site, std::size_t callers) {
 
 std::vector<std::string> short_names(const Trace& trace, std::span<const SiteId> sites) {
   constexpr std::size_t kMostCallers = 4;
-  std::vector<std::string> names;
-  for (const SiteId site : sites) names.push_back(short_name(trace, site));
+  std::vector<std::string> shorts;
+  for (const SiteId site : sites) shorts.push_back(short_name(trace, site));
+  std::vector<std::string> names = shorts;
   std::vector<std::vector<std::string>> callers(sites.size());
   for (std::size_t level = 0; level < kMostCallers; ++level) {
     const std::vector<std::string> before = names;
@@ -251,6 +254,13 @@ std::vector<std::string> short_names(const Trace& trace, std::span<const SiteId>
       if (level == 0) callers[i] = own_callers(trace, sites[i], kMostCallers);
       if (level < callers[i].size()) names[i] += (level == 0 ? ", called by " : ", by ") + callers[i][level];
     }
+  }
+  // Callers that all sites of a name share tell nothing.
+  const std::vector<std::string> longs = names;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    bool differs = false;
+    for (std::size_t j = 0; j < names.size() && !differs; ++j) differs = shorts[j] == shorts[i] && longs[j] != longs[i];
+    if (!differs) names[i] = shorts[i];
   }
   return names;
 }

@@ -18,9 +18,13 @@ bool is_plumbing(const Frame& frame);
 /// True for frames that say how memory was asked for and not why: plumbing, and mere wrappers of an allocator.
 bool is_how_not_why(const Frame& frame);
 
-/// The frame that names a stack: the innermost that is neither plumbing nor a mere wrapper of an allocator ("device_alloc"),
-/// better one with a line; in a stack that is plumbing all
-/// through the step of a backward pass, else the innermost beyond the allocator. Null for the empty stack.
+/// How well a frame names its stack, the best first: 0 own code whose line is known, 1 own code, 2 an own wrapper of an
+/// allocator ("device_alloc"), 3 a step of a backward pass, 4 what is no allocator, 5 an allocator or a frame without a name,
+/// 6 the runtime: libc, interpreters, cuheap itself.
+unsigned name_rank(const Frame& frame);
+constexpr unsigned kNameRanks = 7;
+
+/// The frame that names a stack: the innermost of the best rank. Null for the empty stack.
 const Frame* own_frame(const Trace& trace, SiteId site);
 
 /// "function (file:line)"; "function (module)" where no line is known; "no stack" for the empty one.
@@ -31,7 +35,7 @@ std::string short_name(const Trace& trace, SiteId site);
 std::string long_name(const Trace& trace, SiteId site, std::size_t callers);
 
 /// The same for a list that is read together: where two sites would carry one name, both also name their callers ("carve,
-/// called by take, by remember_metrics"), as many as it takes to tell them apart, up to four.
+/// called by take, by remember_metrics"), as many as it takes to tell them apart, up to four; none where callers cannot.
 std::vector<std::string> short_names(const Trace& trace, std::span<const SiteId> sites);
 
 }  // namespace cuheap

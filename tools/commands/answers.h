@@ -1,6 +1,9 @@
 // Results of the analyses as JSON, keys as docs/json.md has them. Several commands give parts of the same answers:
 // `summary` stands alone and inside `rehearse`.
 #pragma once
+#include <string>
+#include <vector>
+
 #include "tools/analysis/peak.h"
 #include "tools/analysis/summary.h"
 #include "tools/commands/output.h"
@@ -9,6 +12,8 @@
 namespace cuheap {
 
 Json summary_json(const Trace& trace, const Summary& summary);
+/// Of summary.top_sites, one each: the sites of a floor are told apart.
+std::vector<std::string> top_site_names(const Trace& trace, const Summary& summary);
 void print_summary(const Trace& trace, const Summary& summary, std::size_t sites, std::FILE* out);
 
 /// What a floor's peak means: what it has taken on the physical floor, what it has handed out on the others.

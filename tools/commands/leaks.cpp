@@ -10,8 +10,8 @@
 #include "tools/commands/answers.h"
 #include "tools/commands/arguments.h"
 #include "tools/commands/command.h"
+#include "tools/commands/progress.h"
 #include "tools/commands/selection.h"
-#include "tools/reader/trace_reader.h"
 
 namespace cuheap {
 namespace {
@@ -34,10 +34,17 @@ bool has_rate(const LeakVerdict& v) {
   return v.bytes_per_second != 0;
 }
 
+Json phases_json(const LeakVerdict& v) {
+  Json json = Json::array();
+  for (const std::string& phase : v.phases) json.push_back(printable(phase));
+  return json;
+}
+
 Json verdict_json(const Trace& trace, const LeakVerdict& v, const std::string& name) {
   return {{"verdict", verdict_name(v.verdict)},
           {"floor", floor_name(v.floor)},
           {"site", site_json(trace, v.site)},
+          {"phases", phases_json(v)},
           {"device", v.device},
           {"process", v.process},
           {"bytes_per_second", v.bytes_per_second},
@@ -108,7 +115,9 @@ void print_stack(const Trace& trace, SiteId site) {
 }
 
 void print_verdict(const Trace& trace, const LeakVerdict& v, const std::string& name) {
-  fmt::print("\n{:<12} {}\n", verdict_name(v.verdict), printable(name));
+  std::string phases;
+  for (const std::string& phase : v.phases) phases += (phases.empty() ? ", in " : " and ") + printable(phase);
+  fmt::print("\n{:<12} {}{}\n", verdict_name(v.verdict), printable(name), phases);
   if (v.device == kHostDevice) fmt::print("      host memory, pinned for the device\n");
   fmt::print("      {} in {} blocks alive at the last allocation, {} of {} mature births survive ({})\n", size_text(v.live_bytes),
              count_text(v.live_count), count_text(v.survivors), count_text(v.mature_births),
@@ -147,10 +156,12 @@ Action define_leaks(CLI::App& app) {
   arguments->add_json(app);
   arguments->add_selection(app);
   return [arguments](const Program&) {
-    const Trace trace = open_trace(arguments->trace);
+    Progress progress;
+    const Trace trace = progress.open(arguments->trace);
     LeakOptions options;
     options.selection = selection_of(*arguments, trace);
     const LeakReport report = leaks(trace, options);
+    progress.end();
     if (arguments->json) {
       print_json(leaks_json(trace, report));
     } else {

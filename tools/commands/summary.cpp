@@ -1,6 +1,7 @@
 // cuheap summary TRACE: the run on one screen: floors with their peaks, and the sites that the peak consists of.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "tools/analysis/python_frames.h"
@@ -8,8 +9,8 @@
 #include "tools/commands/answers.h"
 #include "tools/commands/arguments.h"
 #include "tools/commands/command.h"
+#include "tools/commands/progress.h"
 #include "tools/commands/selection.h"
-#include "tools/reader/trace_reader.h"
 
 namespace cuheap {
 namespace {
@@ -42,10 +43,20 @@ Json floor_json(const Trace& trace, const FloorState& state, Floor floor) {
           {"ooms", state.ooms}};
 }
 
+/// Which GPU it is, and who calls it by another number: only what is known.
+void add_identity(const Trace& trace, std::int16_t device, Json& json) {
+  for (const TraceDevice& d : trace.devices) {
+    if (d.ordinal != device) continue;
+    if (const std::string uuid = uuid_text(d); !uuid.empty()) json["uuid"] = uuid;
+    if (d.seen_as != device) json["seen_as"].push_back({{"process", d.process}, {"ordinal", d.seen_as}});
+  }
+}
+
 void print_device(const Trace& trace, const DeviceSummary& device, std::FILE* out) {
   std::string head = "device " + device_text(device.state.device);
   if (!device.name.empty()) head += "  " + printable(device.name);
   if (device.total_bytes != 0) head += "  " + size_text(device.total_bytes);
+  if (const std::string others = other_numbers_text(trace, device.state.device); !others.empty()) head += "  (" + others + ")";
   fmt::print(out, "\n{}\n  {:<12}{:>11}{:>12}{:>11}{:>11}{:>14}{:>14}\n", head, "floor", "peak", "at", "held then",
              "at end", "allocations", "frees");
   for (const Floor floor : kFloorsTopDown) {
@@ -70,6 +81,19 @@ std::string device_text(std::int16_t device) {
   return device == kHostDevice ? "host" : std::to_string(device);
 }
 
+std::vector<std::string> top_site_names(const Trace& trace, const Summary& summary) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin < summary.top_sites.size(); begin = names.size()) {
+    std::vector<SiteId> of_floor;
+    for (std::size_t i = begin; i < summary.top_sites.size(); ++i) {
+      if (summary.top_sites[i].floor != summary.top_sites[begin].floor) break;
+      of_floor.push_back(summary.top_sites[i].site);
+    }
+    for (std::string& name : short_names(trace, of_floor)) names.push_back(std::move(name));
+  }
+  return names;
+}
+
 Json summary_json(const Trace& trace, const Summary& summary) {
   Json json = json_head(trace);
   json["duration_ns"] = summary.duration_ns;
@@ -86,10 +110,13 @@ Json summary_json(const Trace& trace, const Summary& summary) {
                                {"name", printable(device.name)},
                                {"total", device.total_bytes},
                                {"floors", std::move(floors)}});
+    add_identity(trace, device.state.device, json["devices"].back());
   }
   json["peak_ns"] = since_start(trace, summary.peak.time_ns);
   json["top_sites"] = Json::array();
-  for (const SiteSummary& site : summary.top_sites) {
+  const std::vector<std::string> names = top_site_names(trace, summary);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const SiteSummary& site = summary.top_sites[i];
     json["top_sites"].push_back({{"site", site_json(trace, site.site)},
                                  {"floor", floor_name(site.floor)},
                                  {"peak_bytes", site.peak_bytes},
@@ -98,21 +125,17 @@ Json summary_json(const Trace& trace, const Summary& summary) {
                                  {"max_bytes", site.max_bytes},
                                  {"allocations", site.allocations},
                                  {"allocated_bytes", site.allocated_bytes},
-                                 {"name", printable(short_name(trace, site.site))}});
+                                 {"name", printable(names[i])}});
   }
   return json;
 }
 
 void print_summary(const Trace& trace, const Summary& summary, std::size_t sites, std::FILE* out) {
   for (const DeviceSummary& device : summary.devices) print_device(trace, device, out);
-  std::vector<SiteId> listed;
-  for (const SiteSummary& site : summary.top_sites) {
-    if (site.floor != summary.top_sites.front().floor || site.peak_bytes == 0 || listed.size() == sites) break;
-    listed.push_back(site.site);
-  }
-  const std::vector<std::string> names = short_names(trace, listed);
-  for (std::size_t i = 0; i < listed.size(); ++i) {
+  const std::vector<std::string> names = top_site_names(trace, summary);
+  for (std::size_t i = 0; i < std::min(sites, names.size()); ++i) {
     const SiteSummary& site = summary.top_sites[i];
+    if (site.floor != summary.top_sites.front().floor || site.peak_bytes == 0) break;
     if (i == 0) {
       fmt::print(out, "\nsites at the peak ({} floor, {})\n  {:>11}{:>11}{:>12}  {}\n", floor_name(site.floor),
                  when_text(trace, summary.peak.time_ns), "bytes", "at end", "blocks", "where");
@@ -131,10 +154,12 @@ Action define_summary(CLI::App& app) {
   arguments->add_json(app);
   arguments->add_selection(app);
   return [arguments](const Program&) {
-    const Trace trace = open_trace(arguments->trace);
+    Progress progress;
+    const Trace trace = progress.open(arguments->trace);
     SummaryOptions options;
     options.selection = selection_of(*arguments, trace);
     const Summary summary = summarize(trace, options);
+    progress.end();
     if (arguments->json) {
       print_json(summary_json(trace, summary));
     } else {

@@ -78,6 +78,7 @@ json leak_json(const LeakVerdict& verdict, const Trace& trace, PageNames& names)
                {"floor", floor_name(verdict.floor)},
                {"process", verdict.process},
                {"node", names.node(verdict.site)},
+               {"phases", verdict.phases},
                {"size_low", verdict.size_low},
                {"size_high", verdict.size_high},
                {"bytes_per_second", verdict.bytes_per_second},

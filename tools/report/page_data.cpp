@@ -117,6 +117,8 @@ PageData build_page_data(const Trace& trace, const ReportOptions& options) {
                {"peak_moment", recorder.moment_of(peak.moment().events)},
                {"top_floor", floor_name(first.top_floor())},
                {"sites_judged", leak_report.sites_judged},
+               {"freed_late_bytes", leak_report.freed_late_bytes},
+               {"freed_late_blocks", leak_report.freed_late_blocks},
                {"processes", processes_json(trace)},
                {"devices", devices_json(trace)},
                {"tracks", tracks_json(survey, recorder)},

@@ -53,6 +53,7 @@ std::uint32_t PageNames::frame_id(const Frame& frame) {
     files_.push_back(std::get<1>(key));
     lines_.push_back(frame.line);
     modules_.push_back(std::get<3>(key));
+    ranks_.push_back(name_rank(frame));
     kinds_.push_back(static_cast<std::uint64_t>(classify(frame)) << 1 | (is_how_not_why(frame) ? 1U : 0U));
   }
   return entry->second;
@@ -66,6 +67,7 @@ PageSection PageNames::section() const {
   section.add_uint("line", lines_);
   section.add_uint("module", modules_);
   section.add_uint("kind", kinds_);
+  section.add_uint("rank", ranks_);
   section.add_delta("parent", parents_);
   section.add_uint("frame", frames_);
   return section;

@@ -38,7 +38,7 @@ class PageNames {
   std::vector<std::string> strings_;
   using FrameKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, FrameLanguage>;
   std::map<FrameKey, std::uint32_t> frame_ids_;
-  std::vector<std::uint64_t> functions_, files_, lines_, modules_, kinds_;
+  std::vector<std::uint64_t> functions_, files_, lines_, modules_, kinds_, ranks_;
   std::vector<std::int64_t> parents_{0};
   std::vector<std::uint64_t> frames_{0};
 };

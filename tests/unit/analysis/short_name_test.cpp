@@ -98,6 +98,18 @@ TEST(ShortName, SitesOfOneNameAreToldApartByTheirCallers) {
   EXPECT_EQ(long_name(b.build(), two, 2), "carve (a.cpp:40), called by take, by remember");
 }
 
+TEST(ShortName, CallersThatTellNothingApartAreLeftOut) {
+  TraceBuilder b;
+  SiteId own = b.push(0, python("<module>", "/me/train.py", 1));
+  own = b.push(own, python("step", "/me/train.py", 12));
+  const SiteId conv = b.push(own, native("at::native::conv2d(at::Tensor const&)", "libtorch_cuda.so"));
+  const SiteId mm = b.push(own, native("at::native::mm(at::Tensor const&)", "libtorch_cuda.so"));
+  const SiteId sites[] = {conv, mm};
+  const std::vector<std::string> names = short_names(b.build(), sites);
+  EXPECT_EQ(names[0], "step (train.py:12)");
+  EXPECT_EQ(names[1], "step (train.py:12)");
+}
+
 TEST(ShortName, BackwardPassesAreNamedByTheirStep) {
   TraceBuilder b;
   SiteId s = b.push(0, native("clone3", "libc.so.6"));
@@ -120,6 +132,17 @@ TEST(ShortName, RuntimesAndAllocatorsDoNotNameAFrameworksStack) {
                                         "server", "/src/runtime.h", 56));
   for (const SiteId site : {c10, inlined, runtime, sim})
     EXPECT_EQ(short_name(b.build(), site), "at::native::copy_kernel (libtorch_cuda.so)");
+}
+
+TEST(ShortName, LibcAndCuheapNameAStackLast) {
+  TraceBuilder b;
+  SiteId s = b.push(0, native("start_thread", "libc.so.6"));
+  s = b.push(s, native("c10::cuda::CUDACachingAllocator::malloc(unsigned long)", "libc10_cuda.so"));
+  s = b.push(s, native("?", "libunknown.so"));
+  const SiteId hook = b.push(s, native("cuheap::hook(unsigned long)", "libcuheap.so"));
+  EXPECT_EQ(short_name(b.build(), hook), "? (libunknown.so)");  // the nearest that is neither
+  const SiteId nothing_else = b.push(b.push(0, native("start_thread", "libc.so.6")), native("memalign", "libc.so.6"));
+  EXPECT_EQ(short_name(b.build(), nothing_else), "memalign (libc.so.6)");
 }
 
 TEST(ShortName, StandInsLinkedIntoAProgramAreNotItsOwnCode) {

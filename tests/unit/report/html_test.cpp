@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/report/sample_trace.h"
+#include "tools/analysis/leaks.h"
 #include "tools/analysis/summary.h"
 
 namespace cuheap {
@@ -64,6 +65,17 @@ TEST(WriteReport, StatesTheFiguresOfTheSummary) {
     }
   }
   EXPECT_EQ(head["events"], summary.events);
+}
+
+TEST(WriteReport, SaysWhatWasFreedOnlyAtTheEnd) {
+  const Trace trace = sample::serving_trace(20000);
+  const LeakReport report = leaks(trace);
+  ASSERT_GT(report.freed_late_bytes, 0u);  // else this asks nothing
+
+  const nlohmann::json head = head_of(report_of(trace));
+
+  EXPECT_EQ(head["freed_late_bytes"], report.freed_late_bytes);
+  EXPECT_EQ(head["freed_late_blocks"], report.freed_late_blocks);
 }
 
 TEST(WriteReport, OfAnEmptyTraceIsAPage) {

@@ -22,6 +22,7 @@ export interface Leak {
   floor: FloorName;
   process: number;
   node: number;
+  phases: string[];       // empty: the site was judged as a whole
   size_low: number;
   size_high: number;
   bytes_per_second: number;
@@ -109,6 +110,8 @@ export interface Head {
   peak_moment: number;
   top_floor: FloorName | 'none';
   sites_judged: number;
+  freed_late_bytes: number;   // only after the last allocation, though old
+  freed_late_blocks: number;
   processes: { pid: number; rank: number; ended_orderly: boolean; meta: Record<string, string> }[];
   devices: { device: number; name: string; total: number }[];
   tracks: TrackHead[];

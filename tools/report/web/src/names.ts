@@ -20,6 +20,7 @@ export class Names {
   private readonly lines: Float64Array;
   private readonly modules: Float64Array;
   private readonly kinds: Float64Array;
+  private readonly ranks: Float64Array;
   readonly parent: Float64Array;
   readonly frameOf: Float64Array;
 
@@ -30,6 +31,7 @@ export class Names {
     this.lines = section.column('line');
     this.modules = section.column('module');
     this.kinds = section.column('kind');
+    this.ranks = section.column('rank');
     this.parent = section.column('parent');
     this.frameOf = section.column('frame');
   }
@@ -64,17 +66,15 @@ export class Names {
     return frames.reverse();
   }
 
-  /// The innermost frame of the user's own code, better one with a line; without one the innermost frame.
+  /// The frame that names a stack: the innermost of the best rank (name_rank in tools/analysis/short_name.h), as in the CLI.
   ownFrame(node: number): number {
-    let without = -1;
-    for (let at = node; at !== 0; at = this.parent[at]!) {
+    let best = -1;
+    let rank = Infinity;
+    for (let at = node; at !== 0 && rank > 0; at = this.parent[at]!) {
       const frame = this.frameOf[at]!;
-      if (this.isHowNotWhy(frame)) continue;
-      if (this.lines[frame]! > 0) return frame;
-      if (without < 0) without = frame;
+      if (this.ranks[frame]! < rank) [best, rank] = [frame, this.ranks[frame]!];
     }
-    if (without >= 0) return without;
-    return node === 0 ? -1 : this.frameOf[node]!;
+    return best;
   }
 
   siteName(node: number): { name: string; place: string } {
@@ -85,8 +85,8 @@ export class Names {
 
   place(frame: number): string {
     const { file, line, module } = this.frame(frame);
-    if (file) return line > 0 ? `${baseName(file)}:${line}` : baseName(file);
-    return module;
+    if (line > 0) return `${baseName(file)}:${line}`;
+    return baseName(module || file);
   }
 
   frameLine(frame: number): string {

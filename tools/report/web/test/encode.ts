@@ -47,8 +47,8 @@ export function packed(given: Given): { base64: string; description: SectionDesc
   return { base64: deflateSync(bytes).toString('base64'), description };
 }
 
-/// Names of a small tree: each stack outermost first, `kind` by function name.
-export function namesSection(stacks: string[][], kinds: Record<string, number> = {}): { names: Section; nodes: number[] } {
+/// Names of a small tree: each stack outermost first; `kind` and `rank` by function name, `module` is that of all.
+export function namesSection(stacks: string[][], kinds: Record<string, number> = {}, ranks: Record<string, number> = {}, module = ''): { names: Section; nodes: number[] } {
   const functions = [...new Set(stacks.flat())];
   const parent = [0];
   const frame = [0];
@@ -70,10 +70,11 @@ export function namesSection(stacks: string[][], kinds: Record<string, number> =
   return {
     nodes,
     names: section({
-      string: { text: [...functions, ''] },
+      string: { text: [...functions, '', module] },
       function: { uint: functions.map((_, i) => i) },
-      file: { uint: zeros }, line: { uint: functions.map(() => 0) }, module: { uint: zeros },
+      file: { uint: zeros }, line: { uint: functions.map(() => 0) }, module: { uint: functions.map(() => functions.length + 1) },
       kind: { uint: functions.map((name) => kinds[name] ?? 0) },
+      rank: { uint: functions.map((name) => ranks[name] ?? 1) },
       parent: { delta: parent }, frame: { uint: frame },
     }),
   };

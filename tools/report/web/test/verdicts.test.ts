@@ -8,7 +8,7 @@ const plain = (text: string) => text.replaceAll('\u00a0', ' ');
 function head(changes: Partial<Head> = {}): Head {
   return {
     version: 1, cuheap: '0', trace: 't', ground: 'gpu', loss: { events: 0, reasons: [] }, start_wall_ms: 0, duration_ns: 1e9, last_request_ns: 1e9, events: 10, exact: true,
-    moments: 3, peak_moment: 1, top_floor: 'framework', sites_judged: 12, processes: [], devices: [{ device: 0, name: 'd', total: 24 * kGiB }],
+    moments: 3, peak_moment: 1, top_floor: 'framework', sites_judged: 12, freed_late_bytes: 0, freed_late_blocks: 0, processes: [], devices: [{ device: 0, name: 'd', total: 24 * kGiB }],
     tracks: [{ device: 0, floor: 'physical', peak: 10 * kGiB, peak_moment: 1, end: kGiB, held_peak: 10 * kGiB, held_end: kGiB, allocations: 1, frees: 1, sites: 1 }],
     phases: [], marks: [], ooms: [], leaks: [], notes: [], python_note: '', spaces: [], sections: {}, ...changes,
   };
@@ -16,7 +16,7 @@ function head(changes: Partial<Head> = {}): Head {
 
 function leak(changes: Partial<Leak> = {}): Leak {
   return {
-    verdict: 'leak', device: 0, floor: 'framework', process: 0, node: 3, size_low: 1, size_high: 1, bytes_per_second: 38912, ci95: [1, 2], bytes_per_window: 38912,
+    verdict: 'leak', device: 0, floor: 'framework', process: 0, node: 3, phases: [], size_low: 1, size_high: 1, bytes_per_second: 38912, ci95: [1, 2], bytes_per_window: 38912,
     windows: 10, window: 'request', live_bytes: 5, live_count: 1, births: 1, mature_births: 1, survivors: 1, residue_share: 1, group_births: [], group_survivors: [],
     group_bytes: [], group_begin_ns: [], longest_life_seconds: 0, reason: '', survival: { births: [], alive: [] }, ...changes,
   };
@@ -29,6 +29,14 @@ test('a clean run says so in one card, with its peak', () => {
   expect(made.map(({ kind }) => kind)).toEqual(['clean']);
   expect(plain(made[0]!.number)).toBe('10.0 GiB');
   expect(plain(made[0]!.sentence)).toContain('no leak among 12 sites');
+});
+
+test('what was freed only at the end is said, and not called nothing', () => {
+  expect(cards(head())[0]!.label).toBe('Nothing wrong found');
+  const [card] = cards(head({ freed_late_bytes: 12 * kGiB, freed_late_blocks: 3 }));
+  expect(card!.label).toBe('No leak found');
+  expect(plain(card!.sentence)).toContain('12.0 GiB in 3 old blocks went only after the last allocation');
+  expect(plain(cards(head({ freed_late_bytes: 5, freed_late_blocks: 1 }))[0]!.sentence)).toContain('in 1 old block went');
 });
 
 test('a harmless verdict is no card', () => {

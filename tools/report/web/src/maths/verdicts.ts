@@ -1,5 +1,5 @@
 // The verdict cards: at most four sentences with a number each, worst first, none that repeats another. A clean run gets one.
-import { bytes, duration, percent } from '../format';
+import { bytes, count, duration, percent } from '../format';
 import { accuses, kFloorWords, type FloorSpace, type Head, type Leak } from '../head';
 import { worstFirst } from './ooms';
 
@@ -32,12 +32,20 @@ export function verdictCards(head: Head, name: (node: number) => string, clock: 
   const peak = peakCard(head, clock);
   if (cards.length === 0 && peak) {
     const undecided = head.leaks.filter(({ verdict }) => verdict === 'undecided').length;
-    return [{ ...peak, kind: 'clean', label: 'Nothing wrong found',
-      sentence: `${peak.sentence} No out-of-memory, no leak among ${head.sites_judged} sites judged${undecided > 0 ? ` (${undecided} undecided)` : ''}${fragmentationClause(head)}.` }];
+    const late = lateText(head);
+    return [{ ...peak, kind: 'clean', label: late ? 'No leak found' : 'Nothing wrong found',
+      sentence: `${peak.sentence} No out-of-memory, no leak among ${head.sites_judged} sites judged${undecided > 0 ? ` (${undecided} undecided)` : ''}${fragmentationClause(head)}.${late ? ` ${late}` : ''}` }];
   }
   const shown = cards.slice(0, kMost - 1);
   if (peak) shown.push(peak);
   return shown;
+}
+
+/// What was freed only as the program ended: it may have been kept on purpose or forgotten. Empty: nothing was.
+export function lateText(head: Head): string {
+  if (!(head.freed_late_bytes > 0)) return '';
+  const blocks = `${count(head.freed_late_blocks)} old block${head.freed_late_blocks === 1 ? '' : 's'}`;
+  return `${bytes(head.freed_late_bytes)} in ${blocks} went only after the last allocation, most often because the program ended: kept to the end on purpose, or forgotten.`;
 }
 
 function trackOf(head: Head, device: number, floor: string): number | undefined {

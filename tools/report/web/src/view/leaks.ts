@@ -4,7 +4,7 @@ import { Canvas, el, section } from '../dom';
 import { bytes, count, duration, percent } from '../format';
 import { accuses, kFloorTitles, type Leak } from '../head';
 import { worstFirst } from '../maths/ooms';
-import { oomText, rateText } from '../maths/verdicts';
+import { lateText, oomText, rateText } from '../maths/verdicts';
 import type { Names } from '../names';
 import type { View } from '../state';
 import { copyText } from './flame';
@@ -30,6 +30,7 @@ export class Leaks {
         : head.sites_judged > 0
           ? `None of ${count(head.sites_judged)} sites judged keeps what it allocates.${open.length > 0 ? ' Some could not be decided in this run.' : ''}`
           : 'No site could be judged. A run with repeated work (requests, steps, epochs) would fill this.'),
+      ...(lateText(head) ? [el('p', { class: 'muted' }, lateText(head))] : []),
       ...accused.map((leak) => this.verdict(leak, names)),
       ...this.list(open, names, (n) => `Undecided: ${n} site${n > 1 ? 's' : ''}, and what each needs`),
       ...this.list(others, names, (n) => `Looked at and not accused: ${n} site${n > 1 ? 's' : ''}`));
@@ -49,7 +50,7 @@ export class Leaks {
       ['floor', kFloorTitles[leak.floor]],
     ];
     return el('article', { class: 'finding' },
-      el('h3', {}, chip(leak), ' ', name, ' ', el('span', { class: 'place' }, place)),
+      el('h3', {}, chip(leak), ' ', name, ' ', el('span', { class: 'place' }, place), leak.phases.length > 0 ? ` in ${leak.phases.join(' and ')}` : null),
       leak.reason ? el('p', {}, `${leak.reason.charAt(0).toUpperCase()}${leak.reason.slice(1)}.`) : null,
       el('div', { class: 'finding-box' },
         el('dl', { class: 'pairs' }, ...facts.flatMap(([term, value]) => [el('dt', {}, term), el('dd', {}, value)])),
@@ -115,7 +116,7 @@ export class Leaks {
     return [el('details', { class: 'looked-at', open: leaks.length <= 6 }, el('summary', {}, title(leaks.length)),
       el('ul', { class: 'plain' }, ...leaks.map((leak) => {
         const { name, place } = names.siteName(leak.node);
-        return el('li', {}, chip(leak), ' ', el('strong', {}, name), ' ', el('span', { class: 'place' }, place),
+        return el('li', {}, chip(leak), ' ', el('strong', {}, name), ' ', el('span', { class: 'place' }, place), leak.phases.length > 0 ? ` in ${leak.phases.join(' and ')}` : null,
           el('span', { class: 'muted' }, ` ${bytes(leak.live_bytes)} alive at the end${leak.reason ? `; ${leak.reason}` : ''}`));
       })))];
   }
