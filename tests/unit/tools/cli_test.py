@@ -90,6 +90,50 @@ class Answers(InFolder):
         self.assertNotIn("step", cuheap("flame", trace, "--folded", "--at", "end").stdout)
         self.assertEqual(json.loads(cuheap("flame", trace, "--json", "--at", "200us").stdout)["total"], 20501)
 
+    def test_every_command_that_takes_a_moment_takes_the_same_ones(self):
+        trace = self.trace()
+        ends = {"peak": 20501, "peak:framework": 20501, "end": 500, "oom": 500, "0s": 500, "1ms": 20501, "1.1ms": 500, "1100us": 500}
+        for at, live in ends.items():
+            flame = json.loads(cuheap("flame", trace, "--at", at, "--json").stdout)
+            frag = json.loads(cuheap("frag", trace, "--at", at, "--json").stdout)
+            folded = cuheap("export", trace, "--to", "folded", "--at", at).stdout.split("\n")
+            self.assertEqual(flame["total"], live, at)
+            self.assertEqual(frag["floors"]["framework"]["live"], live, at)
+            self.assertEqual(sum(int(line.rsplit(" ", 1)[1]) for line in folded if line), live, at)
+            self.assertEqual(flame["at_ns"], frag["at_ns"], at)
+        for command in (["flame"], ["frag"], ["export", "--to", "speedscope"]):
+            self.refused(command[0], trace, *command[1:], "--at", "peak:cellar", naming="framework")
+            self.refused(command[0], trace, *command[1:], "--at", "99s", naming="--at 99s")
+
+    def test_a_window_has_what_was_allocated_in_it_and_lives_at_its_end(self):
+        trace = self.trace()
+        def total(*window):
+            return json.loads(cuheap("flame", trace, *window, "--json").stdout)["total"]
+        self.assertEqual(total("--from", "50us", "--to", "500us"), 20001)   # allocated at 100 us
+        self.assertEqual(total("--from", "150us", "--to", "500us"), 0)
+        self.assertEqual(total("--to", "500us"), 20001)                     # the other block was there before
+        self.assertEqual(total("--from", "50us"), 0)                        # freed before the end
+        self.assertEqual(total("--to", "100us"), 0)                         # the end of a window is not in it
+        self.assertEqual(total("--to", "101us"), 20001)
+
+    def test_a_window_of_the_timeline_has_its_samples_only(self):
+        trace = self.trace()
+        def times(*window):
+            answer = json.loads(cuheap("timeline", trace, "--samples", "100", *window, "--json").stdout)
+            return [s["t_ns"] for s in answer["samples"] if s["floor"] == "framework"], answer["width_ns"]
+        whole, width = times()
+        self.assertEqual([whole[0], len(whole)], [0, 100])
+        part, _ = times("--from", "500us", "--to", "1ms")
+        self.assertLessEqual(part[0], 500000)
+        self.assertGreater(part[0] + width, 500000)
+        self.assertGreater(1000000, part[-1])
+        self.assertGreaterEqual(part[-1] + width, 1000000)
+        self.assertEqual(part, [t for t in whole if part[0] <= t <= part[-1]])
+        for command in ("flame", "timeline"):
+            self.refused(command, trace, "--from", "1ms", "--to", "1ms", naming="empty")
+            self.refused(command, trace, "--from", "noon", naming="--from noon")
+            self.refused(command, trace, "--to", "noon", naming="--to noon")
+
     def test_timeline_has_phases_and_samples(self):
         answer = json.loads(cuheap("timeline", self.trace(), "--json").stdout)
         self.assertEqual([p["name"] for p in answer["phases"]], ["load"])

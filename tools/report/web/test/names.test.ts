@@ -8,8 +8,8 @@ test('a stack is named by its best frame, the innermost of those', () => {
 });
 
 test('a stack that is plumbing all through is named by what is nearest, but not libc, with its library', () => {
-  const { names, nodes } = namesSection([['start_thread', 'at::native::copy', 'c10::malloc', 'cuMemAlloc_v2', 'hook']], {},
-    { start_thread: 6, 'at::native::copy': 4, 'c10::malloc': 5, cuMemAlloc_v2: 5, hook: 6 }, '/usr/lib/libtorch_cuda.so');
+  const { names, nodes } = namesSection([['start_thread', 'at::to', 'at::native::copy', 'c10::malloc', 'cuMemAlloc_v2', 'hook']], {},
+    { start_thread: 6, 'at::to': 4, 'at::native::copy': 4, 'c10::malloc': 5, cuMemAlloc_v2: 5, hook: 6 }, '/usr/lib/libtorch_cuda.so');
   expect(new Names(names).siteName(nodes[0]!)).toEqual({ name: 'at::native::copy', place: 'libtorch_cuda.so' });
 });
 
