@@ -25,12 +25,17 @@ Pool::~Pool() {
   while (!segments_.empty()) drop_segment(segments_.begin());
 }
 
+PhysicalRef Pool::segment_memory(uint64_t bytes) {
+  if (max_bytes != 0 && (reserved > max_bytes || bytes > max_bytes - reserved)) return nullptr;
+  return machine().memory.new_physical(device, bytes);
+}
+
 bool Pool::add_segment(uint64_t bytes) {
   bytes = round_up(bytes, kGranule);
-  uint64_t size = std::max(bytes, kSegmentBytes);
-  PhysicalRef physical = machine().memory.new_physical(device, size);
-  if (physical == nullptr && size > bytes) physical = machine().memory.new_physical(device, size = bytes);
+  PhysicalRef physical = segment_memory(std::max(bytes, kSegmentBytes));
+  if (physical == nullptr && bytes < kSegmentBytes) physical = segment_memory(bytes);
   if (physical == nullptr) return false;
+  const uint64_t size = physical->size;
   const uint64_t address = machine().memory.reserve(size, kGranule, 0);
   if (address == 0) return false;
   machine().memory.map(address, *physical, 0, size, access_ | (3u << (2 * device)));
@@ -105,14 +110,25 @@ bool Pool::free(uint64_t address, const Mark& from) {
   return true;
 }
 
+bool Pool::is_idle(const Segment& segment) {
+  return std::all_of(segment.blocks.begin(), segment.blocks.end(),
+                     [](const auto& b) { return b.second.free && b.second.usable.is_reached(); });
+}
+
 void Pool::trim(uint64_t keep) {
   std::lock_guard guard(lock_);
-  for (auto at = segments_.begin(); at != segments_.end() && reserved.load() > keep;) {
-    const auto& blocks = at->second.blocks;
-    const bool idle = std::all_of(blocks.begin(), blocks.end(),
-                                  [](const auto& b) { return b.second.free && b.second.usable.is_reached(); });
-    if (idle) drop_segment(at++);
-    else ++at;
+  for (auto at = segments_.begin(); at != segments_.end();) {
+    const auto segment = at++;
+    const uint64_t bytes = segment->second.physical->size;
+    if (reserved >= bytes && reserved - bytes >= keep && is_idle(segment->second)) drop_segment(segment);
+  }
+}
+
+void Pool::trim_to_threshold() {
+  std::lock_guard guard(lock_);
+  for (auto at = segments_.begin(); at != segments_.end() && reserved > release_threshold;) {
+    const auto segment = at++;
+    if (is_idle(segment->second)) drop_segment(segment);
   }
 }
 

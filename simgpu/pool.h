@@ -23,9 +23,10 @@ class Pool {
   uint64_t allocate(uint64_t bytes, const Mark& now);
   /// `from`: the block may change hands after this point.
   bool free(uint64_t address, const Mark& from);
-  /// Gives wholly free segments back until at most `keep` bytes are reserved.
+  /// Gives wholly free segments back; at least `keep` bytes stay reserved.
   void trim(uint64_t keep);
-  void trim_to_threshold() { trim(release_threshold.load()); }
+  /// Gives wholly free segments back until no more than the threshold is reserved.
+  void trim_to_threshold();
 
   [[nodiscard]] uint64_t block_bytes(uint64_t address);
   void set_access(int device, uint32_t right);
@@ -37,6 +38,7 @@ class Pool {
   std::atomic<int> reuse_opportunistic{1};
   std::atomic<int> reuse_internal_dependencies{1};
   std::atomic<uint64_t> reserved{0}, reserved_high{0}, used{0}, used_high{0};
+  uint64_t max_bytes = 0;    // 0: as much as the device has
 
  private:
   struct Block {
@@ -51,6 +53,8 @@ class Pool {
   };
   uint64_t take(Segment& segment, std::map<uint64_t, Block>::iterator at, uint64_t bytes);
   bool add_segment(uint64_t bytes);
+  PhysicalRef segment_memory(uint64_t bytes);
+  static bool is_idle(const Segment& segment);
   void drop_segment(std::map<uint64_t, Segment>::iterator at);
 
   std::mutex lock_;

@@ -54,6 +54,16 @@ TEST_F(DeviceMemory, SmallBlocksShareAGranuleAndAreAligned) {
   EXPECT_EQ(free_bytes(), before);
 }
 
+TEST_F(DeviceMemory, AMegabyteTakesAGranuleOfItsOwnAndLessSharesOne) {
+  const size_t before = free_bytes();
+  allocate(kMiB), allocate(kMiB);
+  EXPECT_EQ(before - free_bytes(), 2 * kGranuleBytes);
+
+  const size_t between = free_bytes();
+  allocate(kMiB - 1), allocate(kMiB - 1);
+  EXPECT_EQ(between - free_bytes(), kGranuleBytes);
+}
+
 TEST_F(DeviceMemory, RefusesWhatADriverRefuses) {
   CUdeviceptr address = 0;
   EXPECT_CU_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemAlloc(&address, 0));

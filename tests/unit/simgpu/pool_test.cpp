@@ -67,6 +67,56 @@ TEST_F(MemPools, TheSameStreamReusesAtOnceAnotherOnlyWhenTheFreeHasPassed) {
   EXPECT_CU(cuMemFree(other)) << "cuMemFree takes pool memory too";
 }
 
+TEST_F(MemPools, ATrimKeepsWhatAStreamHasNotYetFreed) {
+  const CUstream s = stream();
+  CUdeviceptr block = 0;
+  ASSERT_CU(cuMemAllocAsync(&block, 3 * kMiB, s));
+  ASSERT_CU(cuStreamSynchronize(s));
+  ASSERT_EQ(simgpu_hold_stream(s, 1), 0);
+  ASSERT_CU(cuMemsetD8Async(block, 't', 100, s));
+  ASSERT_CU(cuMemFreeAsync(block, s));
+
+  ASSERT_CU(cuMemPoolTrimTo(pool(), 0));
+  EXPECT_GT(value(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 0u);
+  ASSERT_EQ(simgpu_hold_stream(s, 0), 0);
+  EXPECT_CU(cuStreamSynchronize(s)) << "the memset found its memory";
+  EXPECT_EQ(value(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 0u);
+}
+
+TEST_F(MemPools, ATrimStopsAtTheBytesToKeep) {
+  const CUstream s = stream();
+  cuuint64_t threshold = ~cuuint64_t{0};
+  ASSERT_CU(cuMemPoolSetAttribute(pool(), CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+  CUdeviceptr small = 0, large = 0;
+  ASSERT_CU(cuMemAllocAsync(&small, 64 * kMiB, s));
+  ASSERT_CU(cuMemAllocAsync(&large, 128 * kMiB, s));
+  ASSERT_CU(cuMemFreeAsync(small, s));
+  ASSERT_CU(cuMemFreeAsync(large, s));
+  ASSERT_CU(cuStreamSynchronize(s));
+  ASSERT_EQ(value(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 192 * kMiB);
+
+  ASSERT_CU(cuMemPoolTrimTo(pool(), 192 * kMiB));
+  EXPECT_EQ(value(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 192 * kMiB) << "no more than that was reserved";
+  ASSERT_CU(cuMemPoolTrimTo(pool(), 60 * kMiB));
+  EXPECT_GE(value(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 60 * kMiB) << "at least the bytes to keep stay";
+  EXPECT_LT(value(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 192 * kMiB);
+  threshold = 0;
+  ASSERT_CU(cuMemPoolSetAttribute(pool(), CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+  ASSERT_CU(cuMemPoolTrimTo(pool(), 0));
+}
+
+TEST_F(MemPools, TakeTheExactSizeWhereAWholeSegmentDoesNotFit) {
+  const CUstream s = stream();
+  ASSERT_EQ(simgpu_set_capacity(0, simgpu_used_bytes(0) + 4 * kMiB), 0);
+  CUdeviceptr block = 0;
+
+  EXPECT_CU(cuMemAllocAsync(&block, 3 * kMiB, s));
+  EXPECT_EQ(value(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 4 * kMiB);
+  simgpu_set_capacity(0, 24 * kGiB);
+  EXPECT_CU(cuMemFreeAsync(block, s));
+  EXPECT_CU(cuStreamSynchronize(s));
+}
+
 TEST_F(MemPools, ABlockKnowsItsPool) {
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;

@@ -116,6 +116,32 @@ TEST_F(Vmm, ChecksEveryArgumentOfMap) {
   EXPECT_CU(cuMemMap(address + kGranuleBytes, kGranuleBytes, 0, handle, 0)) << "one handle may show in two places";
 }
 
+TEST_F(Vmm, MapsOverNoPartOfAnotherMapping) {
+  const auto long_one = create(4 * kMiB);
+  const auto handle = create(kGranuleBytes);
+  const CUdeviceptr address = reserve(8 * kMiB);
+  ASSERT_CU(cuMemMap(address + kGranuleBytes, 4 * kMiB, 0, long_one, 0));
+
+  EXPECT_CU_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemMap(address + 4 * kMiB, kGranuleBytes, 0, handle, 0)) << "its second granule";
+  EXPECT_CU_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemMap(address, 4 * kMiB, 0, long_one, 0)) << "its first granule";
+  EXPECT_CU(cuMemMap(address, kGranuleBytes, 0, handle, 0));
+  EXPECT_CU(cuMemMap(address + 6 * kMiB, kGranuleBytes, 0, handle, 0));
+}
+
+TEST_F(Vmm, ACopyAsksForTheRightOfEveryGranule) {
+  // Made one after the other and mapped side by side: only the rights tell the two apart.
+  const auto first = create(kGranuleBytes), second = create(kGranuleBytes);
+  const CUdeviceptr address = reserve(4 * kMiB), edge = address + kGranuleBytes;
+  ASSERT_CU(cuMemMap(address, kGranuleBytes, 0, first, 0));
+  ASSERT_CU(cuMemMap(edge, kGranuleBytes, 0, second, 0));
+  ASSERT_CU(allow(address, kGranuleBytes));
+  ASSERT_CU(allow(edge, kGranuleBytes, CU_MEM_ACCESS_FLAGS_PROT_READ));
+  char two[2] = {'x', 'y'};
+
+  EXPECT_CU(cuMemcpyDtoH(two, edge - 1, 2)) << "both may be read";
+  EXPECT_CU_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, cuMemcpyHtoD(edge - 1, two, 2));
+}
+
 TEST_F(Vmm, ChecksTheProperties) {
   CUmemGenericAllocationHandle handle = 0;
   auto fabric = properties(CU_MEM_HANDLE_TYPE_FABRIC);
@@ -156,6 +182,23 @@ TEST_F(Vmm, AnExportedDescriptorShowsTheSameBytes) {
   EXPECT_EQ(read(two, 100), before);
   ASSERT_CU(cuMemcpyHtoD(two, after.data(), 100));
   EXPECT_EQ(read(one, 100), after);
+}
+
+TEST_F(Vmm, ReleasingAnImportGivesNothingBack) {
+  const auto wanted = properties(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  const size_t before = free_bytes();
+  CUmemGenericAllocationHandle handle = 0, imported = 0;
+  int fd = -1;
+  ASSERT_CU(cuMemCreate(&handle, 4 * kMiB, &wanted, 0));
+  ASSERT_CU(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  ASSERT_CU(cuMemImportFromShareableHandle(&imported, reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
+                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  ::close(fd);
+
+  ASSERT_CU(cuMemRelease(imported));
+  EXPECT_EQ(before - free_bytes(), 4 * kMiB) << "the memory is the exporter's";
+  ASSERT_CU(cuMemRelease(handle));
+  EXPECT_EQ(free_bytes(), before);
 }
 
 TEST_F(Vmm, RetainsTheHandleBehindAnAddress) {
