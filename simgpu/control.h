@@ -23,6 +23,8 @@ uint64_t simgpu_used_bytes(int device);
 /* The nth call of NAME from now on (1 is the next; 0: every call) returns CODE; CODE -1: it never returns.
  * "cuMemAlloc" also names cuMemAlloc_v2; a _ptsz twin is counted under its base name. */
 int simgpu_fail_call(const char* name, uint64_t nth, int code);
+/* Faults in the language of SIMGPU_FAULT, e.g. "cuMemCreate:every=2:code=2". */
+int simgpu_fault(const char* faults);
 int simgpu_clear_faults(void);
 /* Calls of NAME so far. */
 uint64_t simgpu_calls(const char* name);

@@ -15,21 +15,6 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// "24GiB", "512MiB", "24g", "1024" (bytes); 0 if it is not a size.
-uint64_t parse_size(const std::string& text) {
-  if (text.empty() || !std::isdigit(static_cast<unsigned char>(text[0]))) return 0;
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  const std::string unit = lower(end);
-  double factor = 0;
-  if (unit.empty() || unit == "b") factor = 1;
-  if (unit == "k" || unit == "kib") factor = 1024.0;
-  if (unit == "m" || unit == "mib") factor = 1024.0 * 1024;
-  if (unit == "g" || unit == "gib") factor = 1024.0 * 1024 * 1024;
-  if (unit == "t" || unit == "tib") factor = 1024.0 * 1024 * 1024 * 1024;
-  return static_cast<uint64_t>(number * factor);
-}
-
 bool find_device(const std::string& key, DeviceChoice& out) {
   for (const DeviceSpec& spec : known_devices()) {
     if (key != spec.key) continue;
@@ -67,6 +52,20 @@ size_t take_count(std::string& item) {
 }
 
 }  // namespace
+
+uint64_t parse_size(const std::string& text) {
+  if (text.empty() || !std::isdigit(static_cast<unsigned char>(text[0]))) return 0;
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  const std::string unit = lower(end);
+  double factor = 0;
+  if (unit.empty() || unit == "b") factor = 1;
+  if (unit == "k" || unit == "kib") factor = 1024.0;
+  if (unit == "m" || unit == "mib") factor = 1024.0 * 1024;
+  if (unit == "g" || unit == "gib") factor = 1024.0 * 1024 * 1024;
+  if (unit == "t" || unit == "tib") factor = 1024.0 * 1024 * 1024 * 1024;
+  return static_cast<uint64_t>(number * factor);
+}
 
 const std::vector<DeviceSpec>& known_devices() {
   static const auto& table = *new std::vector<DeviceSpec>{

@@ -43,6 +43,9 @@ struct DeviceChoice {
 
 const std::vector<DeviceSpec>& known_devices();
 
+/// "24GiB", "512MiB", "24g", "1024" (bytes); 0 if it is not a size.
+uint64_t parse_size(const std::string& text);
+
 /// "h100-80g", "24GiB", "2x80GiB", "2xh100-80g,t4". False with a reason that names the remedy.
 bool parse_devices(const std::string& text, std::vector<DeviceChoice>& out, std::string& error);
 

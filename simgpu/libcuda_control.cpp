@@ -1,6 +1,8 @@
 // The control API (control.h).
 #include "simgpu/control.h"
 
+#include <cstdio>
+
 #include "simgpu/libcuda_entry.h"
 
 using namespace cuheap::sim;
@@ -50,8 +52,14 @@ SIMGPU_API uint64_t simgpu_used_bytes(int device) { return valid_device(device) 
 
 SIMGPU_API int simgpu_fail_call(const char* name, uint64_t nth, int code) {
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  set_fault(name, nth, code);
-  return CUDA_SUCCESS;
+  return simgpu_fault((std::string(name) + ":" + std::to_string(nth) + ":" + std::to_string(code)).c_str());
+}
+
+SIMGPU_API int simgpu_fault(const char* faults) {
+  std::string error;
+  if (faults != nullptr && add_faults(faults, error)) return CUDA_SUCCESS;
+  std::fprintf(stderr, "simgpu: simgpu_fault %s\n", error.c_str());
+  return CUDA_ERROR_INVALID_VALUE;
 }
 
 SIMGPU_API int simgpu_clear_faults() {

@@ -11,18 +11,12 @@
 #include <string>
 #include <utility>
 
+#include "simgpu/faults.h"
+
 namespace cuheap::sim {
 namespace {
 
 enum class State { Fresh, Ready, Failed };
-
-struct Fault {
-  std::string name;
-  uint64_t nth;        // 0: every call
-  uint64_t seen = 0;
-  int code;            // kHang: never returns
-};
-constexpr int kHang = -1;
 
 struct Entry {
   std::mutex lock;
@@ -31,6 +25,7 @@ struct Entry {
   std::atomic<bool> exiting{false};
   std::atomic<uint32_t> fault_epoch{1};
   std::vector<Fault> faults;
+  std::string fault_error;               // what is wrong with SIMGPU_FAULT
   std::atomic<CallSite*> sites{nullptr};
   std::atomic<int> log_fd{-2};           // -2: not looked up
   const unsigned char* owner = nullptr;  // a page that a forked child finds wiped
@@ -46,29 +41,6 @@ thread_local bool per_thread_default = false;
 bool is_forked_child() {
   const unsigned char* owner = entry().owner;
   return owner != nullptr && *owner == 0;
-}
-
-/// "cuMemAlloc" also names cuMemAlloc_v2 and cuMemAllocAsync also names its _ptsz twin (which calls it).
-bool names(const std::string& wanted, const char* symbol) {
-  if (wanted == symbol) return true;
-  const size_t n = wanted.size();
-  return std::strncmp(symbol, wanted.c_str(), n) == 0 && symbol[n] == '_' && symbol[n + 1] == 'v' && std::strlen(symbol) == n + 3;
-}
-
-void faults_from_environment(Entry& e) {
-  const char* text = std::getenv("SIMGPU_FAULT");
-  if (text == nullptr) return;
-  const std::string all = text;
-  for (size_t at = 0; at < all.size();) {
-    const size_t end = std::min(all.find(',', at), all.size());
-    const std::string item = all.substr(at, end - at);
-    char name[128];
-    unsigned long long nth = 0;
-    int code = 0;
-    if (std::sscanf(item.c_str(), "%127[^:]:%llu:%d", name, &nth, &code) == 3) e.faults.push_back({name, nth, 0, code});
-    else std::fprintf(stderr, "simgpu: SIMGPU_FAULT wants NAME:NTH:CODE[,...], not '%s'\n", item.c_str());
-    at = end + 1;
-  }
 }
 
 int log_fd() {
@@ -101,20 +73,29 @@ void make_known(CallSite& site) {
 int due_fault(CallSite& site) {
   Entry& e = entry();
   int code = 0;
+  bool hangs = false;
   {
     std::lock_guard guard(e.lock);
     bool concerned = false;
     for (Fault& fault : e.faults) {
-      if (!names(fault.name, site.name)) continue;
+      if (!names_function(fault.name, site.name)) continue;
       concerned = true;
-      ++fault.seen;
-      if (fault.nth == 0 || fault.seen == fault.nth) code = fault.code;
+      if (!fault.is_due()) continue;
+      if (fault.code != 0) code = fault.code;
+      hangs = hangs || fault.hangs;
+      const bool has_device = e.state.load() == State::Ready && valid_device(fault.device);
+      if (fault.capacity != 0 && has_device) machine().shared.set_capacity(fault.device, fault.capacity);
     }
     site.may_fault.store(concerned);
     site.fault_epoch.store(e.fault_epoch.load());
   }
-  while (code == kHang) ::pause();
+  while (hangs) ::pause();
   return code;
+}
+
+int fault_of(CallSite& site) {
+  const bool looked = site.fault_epoch.load(std::memory_order_relaxed) == entry().fault_epoch.load(std::memory_order_relaxed);
+  return looked && !site.may_fault.load(std::memory_order_relaxed) ? 0 : due_fault(site);
 }
 
 __attribute__((destructor)) void at_exit() { entry().exiting.store(true); }
@@ -131,10 +112,7 @@ CUresult enter(CallSite& site, Needs needs) {
   if (e.log_fd.load(std::memory_order_relaxed) != -1) log_call(site.name, "");
   if (e.exiting.load(std::memory_order_relaxed)) return CUDA_ERROR_DEINITIALIZED;
   if (is_forked_child()) return CUDA_ERROR_NOT_INITIALIZED;
-  if (site.fault_epoch.load(std::memory_order_relaxed) != e.fault_epoch.load(std::memory_order_relaxed) ||
-      site.may_fault.load(std::memory_order_relaxed)) {
-    if (const int code = due_fault(site); code != 0) return static_cast<CUresult>(code);
-  }
+  if (const int code = fault_of(site); code != 0) return static_cast<CUresult>(code);
   if (needs == Needs::Nothing) return CUDA_SUCCESS;
   if (e.state.load(std::memory_order_acquire) != State::Ready) return CUDA_ERROR_NOT_INITIALIZED;
   if (needs == Needs::Init) return CUDA_SUCCESS;
@@ -144,9 +122,12 @@ CUresult enter(CallSite& site, Needs needs) {
   return sticky(*stack.back());
 }
 
-CUresult not_supported(const char* name) {
-  log_call(name, " NOT_SUPPORTED");
-  return CUDA_ERROR_NOT_SUPPORTED;
+CUresult not_supported(CallSite& site) {
+  site.calls.fetch_add(1, std::memory_order_relaxed);
+  make_known(site);
+  log_call(site.name, " NOT_SUPPORTED");
+  const int code = fault_of(site);
+  return code != 0 ? static_cast<CUresult>(code) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 int driver_version() {
@@ -165,10 +146,12 @@ SIMGPU_API CUresult cuInit(unsigned int flags) {
   std::lock_guard guard(e.lock);
   if (e.state.load() == State::Ready) return CUDA_SUCCESS;
   if (e.state.load() == State::Failed) return e.init_result.load();
-  std::string error;
-  if (!machine().start(error)) {
+  std::string error = e.fault_error;
+  if (!error.empty() || !machine().start(error)) {
     std::fprintf(stderr, "%s\n", error.c_str());
-    e.init_result.store(machine().devices.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_ERROR_OUT_OF_MEMORY);
+    e.init_result.store(!e.fault_error.empty()          ? CUDA_ERROR_INVALID_VALUE
+                        : machine().devices.empty() ? CUDA_ERROR_NO_DEVICE
+                                                    : CUDA_ERROR_OUT_OF_MEMORY);
     e.state.store(State::Failed);
     return e.init_result.load();
   }
@@ -217,6 +200,22 @@ std::shared_ptr<Stream> find_stream(CUstream handle, Context& context) {
   return machine().streams.find(handle);
 }
 
+Ordering ordering_of(CUstream handle) {
+  Ordering found;
+  if (handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
+    found.context = current_context_or_null();
+    if (found.context == nullptr) return found.result = CUDA_ERROR_INVALID_CONTEXT, found;
+    if (found.context->destroyed) return found.result = CUDA_ERROR_CONTEXT_IS_DESTROYED, found;
+    found.stream = find_stream(handle, *found.context);
+  } else {
+    found.stream = machine().streams.find(handle);
+    if (found.stream != nullptr) found.context = machine().context_by_id(found.stream->context_id);
+    if (found.context == nullptr) return found.result = CUDA_ERROR_INVALID_HANDLE, found;
+  }
+  found.result = sticky(*found.context);
+  return found;
+}
+
 ContextRef context_of(const Stream& stream, Context& fallback) {
   if (stream.context_id == fallback.id) return machine().contexts.find(&fallback);
   return machine().context_by_id(stream.context_id);
@@ -263,15 +262,16 @@ CUresult submit(Context& context, const std::shared_ptr<Stream>& stream, NodeTyp
 uint64_t call_count(const char* name) {
   uint64_t sum = 0;
   for (CallSite* site = entry().sites.load(); site != nullptr; site = site->next)
-    if (names(name, site->name)) sum += site->calls.load();
+    if (names_function(name, site->name)) sum += site->calls.load();
   return sum;
 }
 
-void set_fault(const char* name, uint64_t nth, int code) {
+bool add_faults(const std::string& text, std::string& error) {
   Entry& e = entry();
   std::lock_guard guard(e.lock);
-  e.faults.push_back({name, nth, 0, code});
+  if (!parse_faults(text, e.faults, error)) return false;
   ++e.fault_epoch;
+  return true;
 }
 
 void clear_faults() {
@@ -287,7 +287,11 @@ void reset_counts() {
 
 namespace {
 // Before any entry point can be called: the library's own constructor. It touches nothing but memory of ours.
-__attribute__((constructor)) void at_load() { faults_from_environment(entry()); }
+__attribute__((constructor)) void at_load() {
+  const char* text = std::getenv("SIMGPU_FAULT");
+  std::string error;
+  if (text != nullptr && !add_faults(text, error)) entry().fault_error = "simgpu: SIMGPU_FAULT " + error;
+}
 }  // namespace
 
 }  // namespace cuheap::sim

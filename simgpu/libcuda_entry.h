@@ -38,7 +38,12 @@ CUresult enter(CallSite& site, Needs needs);
   if (const CUresult refused = cuheap::sim::enter(call_site, needs); refused != CUDA_SUCCESS) \
     return refused
 
-CUresult not_supported(const char* name);
+/// The whole of an entry point that is not implemented: counted, logged and failed on demand like any other.
+CUresult not_supported(CallSite& site);
+
+#define SIMGPU_NOT_SUPPORTED(name)                      \
+  static constinit cuheap::sim::CallSite call_site{name}; \
+  return cuheap::sim::not_supported(call_site)
 
 /// The `_ptsz` and `_ptds` twins: the null stream of the call inside is the per-thread default stream.
 class PerThreadDefaultStream {
@@ -62,6 +67,13 @@ bool valid_device(CUdevice device);
 
 /// The stream behind a handle, with the special handles of the context; null: invalid.
 std::shared_ptr<Stream> find_stream(CUstream handle, Context& context);
+/// A stream with its context, for the calls that need a current context only for a default stream.
+struct Ordering {
+  ContextRef context;
+  std::shared_ptr<Stream> stream;
+  CUresult result = CUDA_SUCCESS;
+};
+Ordering ordering_of(CUstream handle);
 /// The context a stream was made in.
 ContextRef context_of(const Stream& stream, Context& fallback);
 
@@ -91,7 +103,8 @@ size_t declared_global(const char* name);
 
 // Faults and counters, for the control API.
 uint64_t call_count(const char* name);
-void set_fault(const char* name, uint64_t nth, int code);
+/// False with a reason: not the language of faults.h.
+bool add_faults(const std::string& text, std::string& error);
 void clear_faults();
 void reset_counts();
 int driver_version();

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "simgpu/faults.h"
 #include "simgpu/libcuda_entry.h"
 
 #define SIMGPU_FOREIGN(name) extern "C" CUresult name();
@@ -62,6 +63,13 @@ CUresult resolve(const char* name, void** out, int version, cuuint64_t flags, CU
 }
 
 }  // namespace
+
+bool is_function(const std::string& name) {
+  const size_t at = name.rfind("_v");
+  const bool versioned = at != std::string::npos && at + 3 == name.size();
+  return find_rows(name.c_str()) != nullptr || (versioned && find_rows(name.substr(0, at).c_str()) != nullptr);
+}
+
 }  // namespace cuheap::sim
 
 using namespace cuheap::sim;

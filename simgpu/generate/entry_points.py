@@ -68,7 +68,7 @@ def weak(declaration, body):
 def cuda_weak_source(functions):
     out = ['#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n\n#include "simgpu/libcuda_entry.h"\n\n',
            "#define SIMGPU_WEAK __attribute__((weak, visibility(\"default\")))\n",
-           "using cuheap::sim::not_supported;\nusing cuheap::sim::PerThreadDefaultStream;\n\n"]
+           "using cuheap::sim::PerThreadDefaultStream;\n\n"]
     for name, params in sorted(functions.items()):
         declaration = f"CUresult {name}({', '.join(d for d, _ in params)})"
         arguments = ", ".join(n for _, n in params)
@@ -82,7 +82,7 @@ def cuda_weak_source(functions):
             out.append(weak(declaration, f"return {newer[0]}({arguments});"))
         else:
             unnamed = f"CUresult {name}({', '.join(signature_text(params))})"
-            out.append(weak(unnamed, f'return not_supported("{name}");'))
+            out.append(weak(unnamed, f'SIMGPU_NOT_SUPPORTED("{name}");'))
     return out
 
 
@@ -114,7 +114,7 @@ def generate_cuda(compiler, include, out_dir):
             foreign.update(symbols)
     foreign -= set(functions)
     for name in sorted(foreign):
-        source.append(weak(f"CUresult {name}()", f'return not_supported("{name}");'))
+        source.append(weak(f"CUresult {name}()", f'SIMGPU_NOT_SUPPORTED("{name}");'))
     (out_dir / "entry_points_weak.cpp").write_text("".join(source))
     declare = "".join(f"SIMGPU_FOREIGN({name})\n" for name in sorted(foreign))
     table = "".join(f'SIMGPU_PROC("{b}", {v}, {p}, {s})\n' for b, v, p, s in sorted(rows))

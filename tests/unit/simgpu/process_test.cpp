@@ -230,6 +230,22 @@ TEST(FaultedByEnvironment, DISABLED_SecondAllocationFails) {
   EXPECT_CU_ERROR(CUDA_ERROR_UNKNOWN, cuDeviceGetCount(&count));
 }
 
+TEST(Processes, AWrongFaultIsToldAndNothingStarts) {
+  EXPECT_TRUE(succeeded(start([] {
+    ::setenv("SIMGPU_FAULT", "cuMemAloc:nth=2:code=2", 1);
+    ::execl("/proc/self/exe", "self", "--gtest_filter=WronglyFaulted.*", "--gtest_also_run_disabled_tests",
+            static_cast<char*>(nullptr));
+    return false;
+  })));
+}
+
+TEST(WronglyFaulted, DISABLED_InitFails) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_CU_ERROR(CUDA_ERROR_INVALID_VALUE, cuInit(0));
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find("SIMGPU_FAULT names no function of the driver: 'cuMemAloc'"), std::string::npos) << told;
+}
+
 TEST(Processes, AnAddressSpaceLimitOnlyShrinksTheReservation) {
   EXPECT_TRUE(succeeded(start([] {
     ::execl("/bin/sh", "sh", "-c", "ulimit -v 67108864; exec \"$0\" --gtest_filter=DeviceMemory.KeepsWhatWasCopiedIn", SIMGPU_TEST,
