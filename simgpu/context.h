@@ -36,6 +36,7 @@ class Context {
   const bool primary;
   const uint64_t id;
   std::atomic<unsigned> flags;
+  std::atomic<int> usage{1};       // cuCtxAttach and cuCtxDetach
   std::shared_ptr<ErrorState> errors = std::make_shared<ErrorState>();
   std::shared_ptr<Stream> legacy;
   std::map<int, size_t> limits;

@@ -200,6 +200,17 @@ std::vector<GraphNode*> Graph::dependents(const GraphNode* node) const {
   return result;
 }
 
+bool Graph::has_memory() const {
+  return std::any_of(nodes.begin(), nodes.end(), [](const auto& node) {
+    return node->type == NodeType::MemAlloc || node->type == NodeType::MemFree || (node->child != nullptr && node->child->has_memory());
+  });
+}
+
+bool Graph::frees(const GraphBlock& block) const {
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [&](const auto& node) { return node->type == NodeType::MemFree && node->block.get() == &block; });
+}
+
 bool GraphExec::freeze() {
   order = graph->topological();
   if (order.empty() && !graph->nodes.empty()) return false;

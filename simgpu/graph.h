@@ -28,7 +28,8 @@ struct GraphBlock : std::enable_shared_from_this<GraphBlock> {
   uint64_t bytes = 0;
   int device = 0;
   std::mutex lock;
-  bool live = false;      // between its allocation node and its free
+  bool live = false;      // between its allocation node and its free, as far as the streams have come
+  std::atomic<bool> out{false};  // the same in the order of the calls: launched, and no free called
   PhysicalRef physical;   // stays with the graph's pool until trimmed
   std::shared_ptr<GraphBlock> self;  // while live
   ~GraphBlock();
@@ -65,6 +66,9 @@ class Graph {
   /// Empty if there is a cycle and there are nodes.
   [[nodiscard]] std::vector<GraphNode*> topological() const;
   [[nodiscard]] std::vector<GraphNode*> dependents(const GraphNode* node) const;
+  /// Allocation or free nodes, also in children: such a graph is neither copied nor cut.
+  [[nodiscard]] bool has_memory() const;
+  [[nodiscard]] bool frees(const GraphBlock& block) const;
   ~Graph();
 
   std::vector<std::unique_ptr<GraphNode>> nodes;     // change only through add and remove
@@ -79,6 +83,7 @@ class Graph {
 struct GraphExec {
   std::shared_ptr<Graph> graph;            // the copy
   std::vector<GraphNode*> order;
+  uint64_t source_id = 0;                  // of the graph it was made from
   uint64_t flags = 0;
   bool calls_host = false;
   uint64_t cost_ns = 0;

@@ -23,7 +23,8 @@ size_t bytes_of_format(int format) {
 CUresult create(const CUDA_ARRAY3D_DESCRIPTOR& d, unsigned levels, Array** out) {
   const size_t element = bytes_of_format(d.Format) * d.NumChannels;
   if (element == 0) return d.NumChannels == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
-  if (d.Width == 0 || (d.NumChannels != 1 && d.NumChannels != 2 && d.NumChannels != 4)) return CUDA_ERROR_INVALID_VALUE;
+  if (d.Width == 0 || d.Width > SIZE_MAX / element) return CUDA_ERROR_INVALID_VALUE;
+  if (d.NumChannels != 1 && d.NumChannels != 2 && d.NumChannels != 4) return CUDA_ERROR_INVALID_VALUE;
   if ((d.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0) return CUDA_ERROR_NOT_SUPPORTED;
   if (const CUresult refused = unsafe_call(); refused != CUDA_SUCCESS) return refused;
   const Context& context = current_context();
@@ -35,7 +36,10 @@ CUresult create(const CUDA_ARRAY3D_DESCRIPTOR& d, unsigned levels, Array** out) 
   array->row_bytes = d.Width * element;
   size_t width = d.Width, height = std::max<size_t>(d.Height, 1), depth = std::max<size_t>(d.Depth, 1);
   for (unsigned level = 0; level < levels; ++level) {
-    array->bytes += width * height * depth * element;
+    size_t bytes = 0;
+    if (__builtin_mul_overflow(width * element, height, &bytes) || __builtin_mul_overflow(bytes, depth, &bytes) ||
+        __builtin_add_overflow(array->bytes, bytes, &array->bytes))
+      return CUDA_ERROR_INVALID_VALUE;
     width = std::max<size_t>(width / 2, 1), height = std::max<size_t>(height / 2, 1), depth = std::max<size_t>(depth / 2, 1);
   }
   array->address = machine().allocations.allocate_device(context.device, context.id, array->bytes);

@@ -99,6 +99,26 @@ SIMGPU_API CUresult cuCtxDestroy_v2(CUcontext handle) {
   return CUDA_SUCCESS;
 }
 
+SIMGPU_API CUresult cuCtxAttach(CUcontext* out, unsigned int flags) {
+  SIMGPU_ENTER(Needs::Context);
+  if (out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  ++current_context().usage;
+  *out = handle_of(current_context_or_null());
+  return CUDA_SUCCESS;
+}
+
+SIMGPU_API CUresult cuCtxDetach(CUcontext handle) {
+  SIMGPU_ENTER(Needs::Init);
+  // "Must be a handle that was passed back by cuCtxCreate() or cuCtxAttach(), and must be current to the calling thread."
+  const ContextRef context = find_context(handle);
+  if (context == nullptr || context != current_context_or_null()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context->primary && context->usage == 1) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--context->usage > 0) return CUDA_SUCCESS;
+  destroy_context(context);
+  context_stack().pop_back();
+  return CUDA_SUCCESS;
+}
+
 SIMGPU_API CUresult cuCtxPushCurrent_v2(CUcontext handle) {
   SIMGPU_ENTER(Needs::Init);
   ContextRef context = find_context(handle);
@@ -292,8 +312,8 @@ SIMGPU_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   ContextRef last;
   {
     std::lock_guard guard(state.lock);
+    // "Resetting the primary context does not release it": whoever retained it still may, and must, release it.
     last = std::move(state.primary);
-    state.primary_references = 0;
   }
   if (last != nullptr) destroy_context(last);
   return CUDA_SUCCESS;

@@ -32,11 +32,12 @@ CUDA_MEMCPY3D box_of_array(CUarray array, size_t offset, bool to_array, uint64_t
 }
 
 CUresult peer_copy(CUstream stream, CUdeviceptr destination, CUcontext to, CUdeviceptr source, CUcontext from, size_t bytes, Wait wait) {
-  if (find_context(to) == nullptr || find_context(from) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  return copy_linear(stream, destination, source, bytes, wait, -1);
+  const ContextRef receiver = find_context(to), sender = find_context(from);
+  if (receiver == nullptr || sender == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  return copy_linear(stream, destination, source, bytes, wait, {receiver->device, sender->device});
 }
 
-int device() { return current_context().device; }
+Devices device() { return both(current_context().device); }
 
 /// The side of a copy that its name calls a device: device memory, or host memory the device can reach.
 bool is_known(CUdeviceptr at) { return machine().memory.is_device_address(at) || machine().allocations.find(at).has_value(); }
@@ -208,16 +209,27 @@ CUDA_MEMCPY3D box_of_peer(const CUDA_MEMCPY3D_PEER& peer) {
   return copy;
 }
 
+/// A side in host memory needs no context.
+int device_of(CUcontext handle) {
+  const ContextRef context = find_context(handle);
+  return context != nullptr ? context->device : current_context().device;
+}
+
+CUresult peer_box(CUstream stream, const CUDA_MEMCPY3D_PEER* copy, Wait wait) {
+  if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return copy_box(stream, box_of_peer(*copy), wait, {device_of(copy->dstContext), device_of(copy->srcContext)});
+}
+
 }  // namespace
 
 SIMGPU_API CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* copy) {
   SIMGPU_ENTER(Needs::Context);
-  return copy != nullptr ? copy_box(nullptr, box_of_peer(*copy), Wait::Yes) : CUDA_ERROR_INVALID_VALUE;
+  return peer_box(nullptr, copy, Wait::Yes);
 }
 
 SIMGPU_API CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* copy, CUstream stream) {
   SIMGPU_ENTER(Needs::Context);
-  return copy != nullptr ? copy_box(stream, box_of_peer(*copy), Wait::No) : CUDA_ERROR_INVALID_VALUE;
+  return peer_box(stream, copy, Wait::No);
 }
 
 // Memset --------------------------------------------------------------------------------------------------------------

@@ -6,8 +6,14 @@
 
 namespace cuheap::sim {
 
-/// Bytes from one address to another; either side may be host or device memory. `device`: who accesses (-1: anybody).
-Io move_bytes(int device, uint64_t destination, uint64_t source, uint64_t bytes);
+/// Who touches the two ends of a copy (-1: anybody): the current device, or for peers each end's own.
+struct Devices {
+  int destination;
+  int source;
+};
+inline Devices both(int device) { return {device, device}; }
+/// Bytes from one address to another; either side may be host or device memory.
+Io move_bytes(Devices by, uint64_t destination, uint64_t source, uint64_t bytes);
 /// Rows of rows. Pitch in bytes, height in rows of a slice.
 struct Box {
   uint64_t source = 0, destination = 0;
@@ -16,18 +22,19 @@ struct Box {
   size_t width = 0, height = 1, depth = 1;
   bool source_is_host = false, destination_is_host = false;
 };
-Io move_box(int device, const Box& box);
+Io move_box(Devices by, const Box& box);
 /// False: the description makes no sense.
 CUresult box_of(const CUDA_MEMCPY3D& copy, Box& box);
 
 /// `wait`: the call returns when the bytes have moved.
 enum class Wait { No, Yes };
-CUresult copy_linear(CUstream stream, uint64_t destination, uint64_t source, size_t bytes, Wait wait, int device);
+CUresult copy_linear(CUstream stream, uint64_t destination, uint64_t source, size_t bytes, Wait wait, Devices by);
 CUresult copy_box(CUstream stream, const CUDA_MEMCPY3D& copy, Wait wait);
+CUresult copy_box(CUstream stream, const CUDA_MEMCPY3D& copy, Wait wait, Devices by);
 CUresult fill(CUstream stream, uint64_t address, size_t pitch, unsigned value, unsigned element, size_t width, size_t height);
 
 /// Work of a node of that kind, for graphs that are built by hand.
-Work copy_work(const Box& box, int device);
+Work copy_work(const Box& box, Devices by);
 Work fill_work(uint64_t address, size_t pitch, unsigned value, unsigned element, size_t width, size_t height, int device);
 
 }  // namespace cuheap::sim

@@ -51,24 +51,24 @@ CUresult wait_for(const Mark& mark, const Context& context) {
 
 }  // namespace
 
-Io move_bytes(int device, uint64_t destination, uint64_t source, uint64_t bytes) {
+Io move_bytes(Devices by, uint64_t destination, uint64_t source, uint64_t bytes) {
   const bool to_device = is_device(destination);
   const bool from_device = is_device(source);
-  if (to_device && from_device) return machine().memory.copy(device, destination, device, source, bytes);
-  if (to_device) return machine().memory.write(device, destination, reinterpret_cast<const void*>(source), bytes);
-  if (from_device) return machine().memory.read(device, source, reinterpret_cast<void*>(destination), bytes);
+  if (to_device && from_device) return machine().memory.copy(by.destination, destination, by.source, source, bytes);
+  if (to_device) return machine().memory.write(by.destination, destination, reinterpret_cast<const void*>(source), bytes);
+  if (from_device) return machine().memory.read(by.source, source, reinterpret_cast<void*>(destination), bytes);
   std::memmove(reinterpret_cast<void*>(destination), reinterpret_cast<const void*>(source), bytes);
   return Io::Ok;
 }
 
-Io move_box(int device, const Box& box) {
+Io move_box(Devices by, const Box& box) {
   const bool flat = box.depth == 1 && (box.height == 1 || (box.source_pitch == box.width && box.destination_pitch == box.width));
-  if (flat) return move_bytes(device, box.destination, box.source, box.width * box.height);
+  if (flat) return move_bytes(by, box.destination, box.source, box.width * box.height);
   for (size_t z = 0; z < box.depth; ++z)
     for (size_t y = 0; y < box.height; ++y) {
       const uint64_t from = box.source + (z * box.source_height + y) * box.source_pitch;
       const uint64_t to = box.destination + (z * box.destination_height + y) * box.destination_pitch;
-      if (const Io result = move_bytes(device, to, from, box.width); result != Io::Ok) return result;
+      if (const Io result = move_bytes(by, to, from, box.width); result != Io::Ok) return result;
     }
   return Io::Ok;
 }
@@ -116,16 +116,16 @@ CUresult box_of(const CUDA_MEMCPY3D& copy, Box& box) {
   return CUDA_SUCCESS;
 }
 
-Work copy_work(const Box& box, int device) {
+Work copy_work(const Box& box, Devices by) {
   const size_t bytes = box.width * box.height * box.depth;
   Work work;
-  work.run = [box, device](Stream&) { return move_box(device, box); };
+  work.run = [box, by](Stream&) { return move_box(by, box); };
   work.may_run_inline = bytes <= kInlineBytes;
   work.cost_ns = cost_of(bytes, box.source_is_host || box.destination_is_host);
   return work;
 }
 
-CUresult copy_linear(CUstream handle, uint64_t destination, uint64_t source, size_t bytes, Wait wait, int device) {
+CUresult copy_linear(CUstream handle, uint64_t destination, uint64_t source, size_t bytes, Wait wait, Devices by) {
   Context& context = current_context();
   const auto stream = find_stream(handle, context);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -134,7 +134,7 @@ CUresult copy_linear(CUstream handle, uint64_t destination, uint64_t source, siz
   Box box{.source = source, .destination = destination, .width = bytes};
   box.source_is_host = !is_device(source);
   box.destination_is_host = !is_device(destination);
-  Work work = copy_work(box, device);
+  Work work = copy_work(box, by);
   const bool capturing = stream->capturing.load();
   // A copy that waits anyway is quickest on this thread. From pageable memory small bytes are taken over now, so that the
   // caller may change them; everything else pageable waits.
@@ -143,8 +143,8 @@ CUresult copy_linear(CUstream handle, uint64_t destination, uint64_t source, siz
     if (bytes <= kStagedBytes && !waits) {
       auto bytes_now = std::make_shared<std::vector<char>>(reinterpret_cast<const char*>(source),
                                                            reinterpret_cast<const char*>(source) + bytes);
-      work.run = [bytes_now, destination, device](Stream&) {
-        return move_bytes(device, destination, reinterpret_cast<uint64_t>(bytes_now->data()), bytes_now->size());
+      work.run = [bytes_now, destination, by](Stream&) {
+        return move_bytes(by, destination, reinterpret_cast<uint64_t>(bytes_now->data()), bytes_now->size());
       };
     } else {
       waits = true;
@@ -160,6 +160,10 @@ CUresult copy_linear(CUstream handle, uint64_t destination, uint64_t source, siz
 }
 
 CUresult copy_box(CUstream handle, const CUDA_MEMCPY3D& copy, Wait wait) {
+  return copy_box(handle, copy, wait, both(current_context().device));
+}
+
+CUresult copy_box(CUstream handle, const CUDA_MEMCPY3D& copy, Wait wait, Devices by) {
   Context& context = current_context();
   const auto stream = find_stream(handle, context);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -172,7 +176,7 @@ CUresult copy_box(CUstream handle, const CUDA_MEMCPY3D& copy, Wait wait) {
   if (!capturing &&
       ((box.source_is_host && is_pageable(box.source)) || (box.destination_is_host && is_pageable(box.destination))))
     waits = true;
-  Work work = copy_work(box, context.device);
+  Work work = copy_work(box, by);
   if (waits) work.may_run_inline = true;
   if (capturing && wait == Wait::Yes) return invalidate(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   Mark mark;

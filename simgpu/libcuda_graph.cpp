@@ -89,6 +89,8 @@ CUresult list_edges(CUgraph handle, CUgraphNode* from, CUgraphNode* to, CUgraphE
 CUresult change_dependencies(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, size_t count, bool add) {
   const auto graph = find_graph(handle);
   if (graph == nullptr || (count > 0 && (from == nullptr || to == nullptr))) return CUDA_ERROR_INVALID_VALUE;
+  // "Dependencies cannot be removed from graphs which contain allocation or free nodes."
+  if (!add && graph->has_memory()) return CUDA_ERROR_INVALID_VALUE;
   std::vector<GraphNode*> before, after;
   if (!nodes_of(*graph, from, count, before) || !nodes_of(*graph, to, count, after)) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i) {
@@ -133,7 +135,8 @@ SIMGPU_API CUresult cuGraphDestroy(CUgraph handle) {
 SIMGPU_API CUresult cuGraphClone(CUgraph* out, CUgraph handle) {
   SIMGPU_ENTER(Needs::Init);
   const auto graph = find_graph(handle);
-  if (out == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  // "Cloning is not supported for graphs which contain memory allocation nodes, memory free nodes, or conditional nodes."
+  if (out == nullptr || graph == nullptr || graph->has_memory()) return CUDA_ERROR_INVALID_VALUE;
   const auto copy = graph->clone();
   *out = graph_handle(copy);
   register_children(*copy);
@@ -235,7 +238,8 @@ SIMGPU_API CUresult cuGraphDestroyNode(CUgraphNode handle) {
   SIMGPU_ENTER(Needs::Init);
   GraphNode* node = find_node(handle);
   if (node == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (node->type == NodeType::MemAlloc || node->type == NodeType::MemFree) return CUDA_ERROR_NOT_SUPPORTED;
+  // "Nodes which belong to a graph which contains allocation or free nodes cannot be destroyed."
+  if (node->graph->has_memory()) return CUDA_ERROR_INVALID_VALUE;
   if (node->child != nullptr) forget_graph(reinterpret_cast<CUgraph>(node->child.get()));
   return node->graph->remove(node) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

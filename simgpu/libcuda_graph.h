@@ -25,5 +25,7 @@ void become_kernel(GraphNode& node, const CUDA_KERNEL_NODE_PARAMS& parameters);
 CUresult become_copy(GraphNode& node, const CUDA_MEMCPY3D& parameters, int device);
 CUresult become_memset(GraphNode& node, const CUDA_MEMSET_NODE_PARAMS& parameters, int device);
 void become_host(GraphNode& node, const CUDA_HOST_NODE_PARAMS& parameters);
+/// Any of the four; the node is of the parameters' type.
+CUresult become(GraphNode& node, const CUgraphNodeParams& parameters);
 
 }  // namespace cuheap::sim

@@ -1,4 +1,5 @@
 // Executable graphs: instantiated, launched, updated.
+#include <algorithm>
 #include <cstring>
 
 #include "simgpu/libcuda_graph.h"
@@ -11,11 +12,24 @@ namespace {
 // A launch of at most this many nodes may be done by the caller.
 constexpr size_t kInlineNodes = 64;
 
+constexpr unsigned long long kKnownFlags = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+                                           CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+
+/// "If hGraph contains any allocation or free nodes, there can be at most one executable graph in existence for that graph."
+bool is_taken(const Graph& graph) {
+  if (!graph.has_memory()) return false;
+  const auto all = machine().graph_execs.all();
+  return std::any_of(all.begin(), all.end(), [&](const auto& exec) { return exec->source_id == graph.id; });
+}
+
 CUresult instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags) {
   const auto graph = find_graph(handle);
-  if (out == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || graph == nullptr || (flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  constexpr auto exclusive = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+  if ((flags & exclusive) == exclusive || is_taken(*graph)) return CUDA_ERROR_INVALID_VALUE;
   auto exec = std::make_shared<GraphExec>();
   exec->graph = graph->clone();
+  exec->source_id = graph->id;
   exec->flags = flags;
   if (!exec->freeze()) return CUDA_ERROR_INVALID_VALUE;
   *out = reinterpret_cast<CUgraphExec>(machine().graph_execs.add(std::move(exec)));
@@ -51,8 +65,33 @@ CUresult update(CUgraphExec exec_handle, CUgraph handle, CUgraphExecUpdateResult
   next.graph = fresh;
   if (!next.freeze()) return CUDA_ERROR_INVALID_VALUE;
   next.flags = exec->flags;
+  next.source_id = exec->source_id;
   *exec = std::move(next);
   why = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+  return CUDA_SUCCESS;
+}
+
+/// Allocation and free nodes in order, those of children too.
+void add_memory_nodes(const std::vector<GraphNode*>& order, std::vector<const GraphNode*>& out) {
+  for (const GraphNode* node : order) {
+    if (node->child != nullptr && node->child->has_memory()) add_memory_nodes(node->child->topological(), out);
+    if (node->block != nullptr) out.push_back(node);
+  }
+}
+
+/// Memory that the graph allocates is found when the launch is called, so that a full device is that call's error and not the
+/// context's end.
+CUresult claim_memory(const GraphExec& exec) {
+  std::vector<const GraphNode*> nodes;
+  add_memory_nodes(exec.order, nodes);
+  const bool frees_itself = (exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
+  for (const GraphNode* node : nodes) {
+    if (node->type != NodeType::MemAlloc) continue;
+    // "If any allocations remain unfreed (from a previous launch) … the launch will fail with CUDA_ERROR_INVALID_VALUE."
+    if (node->block->out && !frees_itself) return CUDA_ERROR_INVALID_VALUE;
+    if (!node->block->back()) return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  for (const GraphNode* node : nodes) node->block->out = node->type == NodeType::MemAlloc;
   return CUDA_SUCCESS;
 }
 
@@ -60,11 +99,10 @@ CUresult launch(CUgraphExec handle, CUstream stream_handle) {
   const auto exec = machine().graph_execs.find(handle);
   Context& context = current_context();
   const auto stream = find_stream(stream_handle, context);
-  if (exec == nullptr || stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  // Memory that the graph allocates is found now, so that a full device is this call's error and not the context's end.
+  if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (!stream->capturing.load())
-    for (const GraphNode* made : exec->order)
-      if (made->type == NodeType::MemAlloc && made->block != nullptr && !made->block->back()) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (const CUresult refused = claim_memory(*exec); refused != CUDA_SUCCESS) return refused;
   // A launch works on the graph as it is now: an update between two launches must not reach the first.
   auto snapshot = std::make_shared<GraphExec>(*exec);
   Work work;
@@ -84,6 +122,19 @@ GraphNode* exec_node(CUgraphExec handle, CUgraphNode original, NodeType type) {
   if (exec != nullptr) exec->detach();
   GraphNode* node = exec != nullptr ? exec->copy_of(reinterpret_cast<GraphNode*>(original)) : nullptr;
   return node != nullptr && node->type == type ? node : nullptr;
+}
+
+/// Another child of the same shape, from the next launch on.
+CUresult become_child(GraphExec& exec, GraphNode& node, CUgraph handle) {
+  const auto graph = find_graph(handle);
+  if (graph == nullptr || graph->has_memory()) return CUDA_ERROR_INVALID_VALUE;
+  GraphExec before;
+  before.graph = node.child;
+  const GraphNode* differs = nullptr;
+  if (!before.freeze() || !same_shape(before, *graph, &differs)) return CUDA_ERROR_INVALID_VALUE;
+  node.child = graph->clone();
+  exec.calls_host = false, exec.cost_ns = 0;
+  return exec.freeze() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 int device_of(CUcontext handle) {
@@ -177,6 +228,21 @@ SIMGPU_API CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode o
   GraphNode* node = exec_node(exec, original, NodeType::Host);
   if (node == nullptr || parameters == nullptr || parameters->fn == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return become_host(*node, *parameters), CUDA_SUCCESS;
+}
+
+SIMGPU_API CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode original, CUgraph child) {
+  SIMGPU_ENTER(Needs::Init);
+  GraphNode* node = exec_node(exec, original, NodeType::Graph);
+  return node != nullptr ? become_child(*machine().graph_execs.find(exec), *node, child) : CUDA_ERROR_INVALID_VALUE;
+}
+
+SIMGPU_API CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode original, CUgraphNodeParams* p) {
+  SIMGPU_ENTER(Needs::Init);
+  if (p == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  GraphNode* node = exec_node(exec, original, static_cast<NodeType>(p->type));
+  if (node == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (p->type == CU_GRAPH_NODE_TYPE_GRAPH) return become_child(*machine().graph_execs.find(exec), *node, p->graph.graph);
+  return become(*node, *p);
 }
 
 SIMGPU_API CUresult cuGraphNodeSetEnabled(CUgraphExec handle, CUgraphNode original, unsigned int enabled) {

@@ -18,7 +18,7 @@ void become_kernel(GraphNode& node, const CUDA_KERNEL_NODE_PARAMS& parameters) {
 CUresult become_copy(GraphNode& node, const CUDA_MEMCPY3D& parameters, int device) {
   Box box;
   if (const CUresult wrong = box_of(parameters, box); wrong != CUDA_SUCCESS) return wrong;
-  Work work = copy_work(box, device);
+  Work work = copy_work(box, both(device));
   node.run = std::move(work.run);
   node.cost_ns = work.cost_ns;
   node.parameters = parameters;
@@ -100,7 +100,7 @@ CUresult add_allocation(CUgraphNode* out, Add add, const CUmemPoolProps& pool, s
 CUresult add_free(CUgraphNode* out, Add add, CUdeviceptr address) {
   if (add.result != CUDA_SUCCESS) return add.result;
   const auto block = find_graph_block(address);
-  if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (block == nullptr || add.graph->frees(*block)) return CUDA_ERROR_INVALID_VALUE;
   GraphNode* node = add.node(NodeType::MemFree);
   node->block = block;
   node->run = [block](Stream&) { return block->die(), Io::Ok; };
@@ -108,11 +108,13 @@ CUresult add_free(CUgraphNode* out, Add add, CUdeviceptr address) {
   return finish(out, node, CUDA_SUCCESS);
 }
 
-CUresult add_child(CUgraphNode* out, Add add, CUgraph child_handle) {
+/// `moved`: the parent takes the graph itself, as it must where that graph holds memory.
+CUresult add_child(CUgraphNode* out, Add add, CUgraph child_handle, bool moved) {
   const auto child = find_graph(child_handle);
-  if (add.result != CUDA_SUCCESS || child == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (add.result != CUDA_SUCCESS || child == nullptr || child == add.graph) return CUDA_ERROR_INVALID_VALUE;
+  if (!moved && child->has_memory()) return CUDA_ERROR_INVALID_VALUE;
   GraphNode* node = add.node(NodeType::Graph);
-  node->child = child->clone();
+  node->child = moved ? child : child->clone();
   return finish(out, node, CUDA_SUCCESS);
 }
 
@@ -168,7 +170,8 @@ CUresult add_node(CUgraphNode* out, const Add& add, CUgraphNodeParams* p) {
       become_host(*node, {p->host.fn, p->host.userData});
       return finish(out, node, CUDA_SUCCESS);
     }
-    case CU_GRAPH_NODE_TYPE_GRAPH: return add_child(out, add, p->graph.graph);
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+      return add_child(out, add, p->graph.graph, p->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE);
     case CU_GRAPH_NODE_TYPE_EMPTY: return finish(out, Add(add).node(NodeType::Empty), CUDA_SUCCESS);
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return add_event(out, add, p->eventWait.event, NodeType::WaitEvent);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return add_event(out, add, p->eventRecord.event, NodeType::EventRecord);
@@ -195,6 +198,24 @@ GraphNode* typed(CUgraphNode handle, NodeType type) {
 
 }  // namespace
 }  // namespace cuheap::sim
+
+CUresult cuheap::sim::become(GraphNode& node, const CUgraphNodeParams& p) {
+  const auto& k = p.kernel;
+  const auto& m = p.memset;
+  switch (p.type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      become_kernel(node, {k.func, k.gridDimX, k.gridDimY, k.gridDimZ, k.blockDimX, k.blockDimY, k.blockDimZ, k.sharedMemBytes,
+                           k.kernelParams, k.extra, k.kern, k.ctx});
+      return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_MEMCPY: return become_copy(node, p.memcpy.copyParams, device_of(p.memcpy.copyCtx));
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      return become_memset(node, {m.dst, m.pitch, m.value, m.elementSize, m.width, m.height}, device_of(m.ctx));
+    case CU_GRAPH_NODE_TYPE_HOST:
+      if (p.host.fn == nullptr) return CUDA_ERROR_INVALID_VALUE;
+      return become_host(node, {p.host.fn, p.host.userData}), CUDA_SUCCESS;
+    default: return CUDA_ERROR_NOT_SUPPORTED;
+  }
+}
 
 #define SIMGPU_ADD(name, ...)                                                         \
   SIMGPU_API CUresult name(CUgraphNode* out, CUgraph graph, const CUgraphNode* nodes, \
@@ -243,7 +264,7 @@ SIMGPU_ADD(cuGraphAddEmptyNode) {
 
 SIMGPU_ADD(cuGraphAddChildGraphNode, CUgraph child) {
   SIMGPU_ENTER(Needs::Init);
-  return add_child(out, {out, graph, nodes, count}, child);
+  return add_child(out, {out, graph, nodes, count}, child, false);
 }
 
 SIMGPU_ADD(cuGraphAddEventRecordNode, CUevent event) {
@@ -276,6 +297,12 @@ SIMGPU_API CUresult cuGraphAddNode_v2(CUgraphNode* out, CUgraph graph, const CUg
                                       CUgraphNodeParams* parameters) {
   SIMGPU_ENTER(Needs::Init);
   return add_node(out, {out, graph, nodes, count}, parameters);
+}
+
+SIMGPU_API CUresult cuGraphNodeSetParams(CUgraphNode handle, CUgraphNodeParams* parameters) {
+  SIMGPU_ENTER(Needs::Init);
+  GraphNode* node = parameters != nullptr ? typed(handle, static_cast<NodeType>(parameters->type)) : nullptr;
+  return node != nullptr ? become(*node, *parameters) : CUDA_ERROR_INVALID_VALUE;
 }
 
 SIMGPU_API CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* out) {

@@ -31,8 +31,9 @@ CUresult allocate_pinned(void** out, size_t bytes, unsigned flags) {
 CUresult free_allocation(uint64_t base, bool wait) {
   const auto found = machine().allocations.find_base(base);
   if (!found) return CUDA_ERROR_INVALID_VALUE;
-  // Work queued before the free may still use the block.
-  if (wait) wait_for_everything();
+  // Work queued before the free may still use the block; but for pool memory "this API will not perform any implicit
+  // synchronization".
+  if (wait && found->kind != Kind::Pooled) wait_for_everything();
   if (found->kind == Kind::Graph) return free_graph_memory(base);
   auto block = machine().allocations.take(base);
   if (!block) return CUDA_ERROR_INVALID_VALUE;
@@ -67,7 +68,9 @@ SIMGPU_API CUresult cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t w
   if (const CUresult refused = unsafe_call(); refused != CUDA_SUCCESS) return refused;
   const Context& context = current_context();
   const size_t row = round_up(width, kPitchAlignment);
-  const uint64_t address = machine().allocations.allocate_device(context.device, context.id, row * height);
+  size_t bytes = 0;
+  if (row < width || __builtin_mul_overflow(row, height, &bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const uint64_t address = machine().allocations.allocate_device(context.device, context.id, bytes);
   if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = address;
   *pitch = row;

@@ -118,6 +118,8 @@ size_t bytes_of(CUpointer_attribute attribute) {
 SIMGPU_API CUresult cuPointerGetAttribute(void* out, CUpointer_attribute attribute, CUdeviceptr address) {
   SIMGPU_ENTER(Needs::Init);
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  // The pointer for "kernels running in the current CUcontext": the one attribute that asks for one.
+  if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && current_context_or_null() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   return attribute_of(address, attribute, out);
 }
 

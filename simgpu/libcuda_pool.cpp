@@ -29,35 +29,34 @@ std::shared_ptr<Pool> current_pool(int device) {
 CUmemoryPool handle_of(const std::shared_ptr<Pool>& pool) { return reinterpret_cast<CUmemoryPool>(pool.get()); }
 
 /// The node an allocation becomes while its stream is captured.
-CUresult capture_allocation(const std::shared_ptr<Stream>& stream, CUdeviceptr* out, size_t bytes) {
-  auto block = new_graph_block(stream->device, bytes);
+CUresult capture_allocation(const Ordering& order, CUdeviceptr* out, size_t bytes, int device) {
+  auto block = new_graph_block(device, bytes);
   if (block == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   Work work;
   work.run = [block](Stream&) { return block->go_live(); };
   CUDA_MEM_ALLOC_NODE_PARAMS parameters{};
   parameters.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  parameters.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, {stream->device}};
+  parameters.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
   parameters.bytesize = bytes;
   parameters.dptr = block->address;
   GraphNode* node = nullptr;
-  const CUresult result = submit(current_context(), stream, NodeType::MemAlloc, std::move(work), parameters, nullptr, &node);
+  const CUresult result = submit(*order.context, order.stream, NodeType::MemAlloc, std::move(work), parameters, nullptr, &node);
   if (result != CUDA_SUCCESS) return result;
   node->block = block;
   *out = block->address;
   return CUDA_SUCCESS;
 }
 
-CUresult allocate(CUdeviceptr* out, size_t bytes, const std::shared_ptr<Pool>& pool, CUstream handle) {
-  const auto stream = find_stream(handle, current_context());
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+CUresult allocate(CUdeviceptr* out, size_t bytes, const std::shared_ptr<Pool>& pool, const Ordering& order) {
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (stream->capturing.load()) return capture_allocation(stream, out, bytes);
+  if (order.stream->capturing.load()) return capture_allocation(order, out, bytes, pool->device);
   Mark mark;
-  if (const CUresult result = submit(current_context(), stream, NodeType::MemAlloc, {}, {}, &mark); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = submit(*order.context, order.stream, NodeType::MemAlloc, {}, {}, &mark); result != CUDA_SUCCESS)
+    return result;
   uint64_t address = pool->allocate(bytes, mark);
   if (address == 0) {
     // Before giving up: let queued frees come true and hand idle segments of all pools back.
-    current_context().synchronize();
+    order.context->synchronize();
     for (const auto& other : machine().pools.all())
       if (other->device == pool->device) other->trim(0);
     address = pool->allocate(bytes, mark);
@@ -80,7 +79,7 @@ CUresult give(void* out, T value) {
 
 CUresult free_graph_memory(uint64_t address) {
   const auto block = find_graph_block(address);
-  if (block == nullptr || !block->live) return CUDA_ERROR_INVALID_VALUE;
+  if (block == nullptr || !block->out.exchange(false)) return CUDA_ERROR_INVALID_VALUE;
   block->die();
   return CUDA_SUCCESS;
 }
@@ -88,47 +87,73 @@ CUresult free_graph_memory(uint64_t address) {
 }  // namespace cuheap::sim
 
 SIMGPU_API CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream stream) {
-  SIMGPU_ENTER(Needs::Context);
-  return allocate(out, bytes, current_pool(current_context().device), stream);
+  SIMGPU_ENTER(Needs::Init);
+  const Ordering order = ordering_of(stream);
+  if (order.result != CUDA_SUCCESS) return order.result;
+  // "From the memory pool current to the stream's device", whatever context is current.
+  return allocate(out, bytes, current_pool(order.stream->device), order);
 }
 
 SIMGPU_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool handle, CUstream stream) {
-  SIMGPU_ENTER(Needs::Context);
+  SIMGPU_ENTER(Needs::Init);
+  const Ordering order = ordering_of(stream);
+  if (order.result != CUDA_SUCCESS) return order.result;
   const auto pool = machine().pools.find(handle);
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return allocate(out, bytes, pool, stream);
+  return allocate(out, bytes, pool, order);
 }
 
+namespace cuheap::sim {
+namespace {
+
+/// A free node in a capture; else the memory's life ends when the stream comes to it.
+CUresult free_graph_block(const Ordering& order, uint64_t address) {
+  const auto memory = find_graph_block(address);
+  if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (order.stream->capturing.load()) {
+    std::lock_guard guard(capture_lock());
+    if (order.stream->capture != nullptr && order.stream->capture->graph->frees(*memory)) return CUDA_ERROR_INVALID_VALUE;
+  } else if (!memory->out.exchange(false)) {
+    return CUDA_ERROR_INVALID_VALUE;  // never launched, or freed before
+  }
+  Work work;
+  work.run = [memory](Stream&) { return memory->die(), Io::Ok; };
+  GraphNode* node = nullptr;
+  const CUresult result = submit(*order.context, order.stream, NodeType::MemFree, std::move(work), address, nullptr, &node);
+  if (node != nullptr) node->block = memory;
+  if (result != CUDA_SUCCESS && !order.stream->capturing.load()) memory->out = true;
+  return result;
+}
+
+/// Memory of cuMemAlloc too may be freed in stream order.
+CUresult free_device_block(const Ordering& order, uint64_t address) {
+  auto taken = machine().allocations.take(address);
+  if (!taken) return CUDA_ERROR_INVALID_VALUE;
+  Work work;
+  auto owned = std::make_shared<Allocation>(std::move(*taken));
+  work.run = [owned](Stream&) { return machine().allocations.release(*owned), Io::Ok; };
+  const CUresult result = submit(*order.context, order.stream, NodeType::MemFree, std::move(work));
+  if (result != CUDA_SUCCESS) machine().allocations.add(std::move(*owned));  // refused: it is still the program's
+  return result;
+}
+
+}  // namespace
+}  // namespace cuheap::sim
+
 SIMGPU_API CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
-  SIMGPU_ENTER(Needs::Context);
-  const auto stream = find_stream(handle, current_context());
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (address == 0) return CUDA_ERROR_INVALID_VALUE;
-  const auto block = machine().allocations.find_base(address);
+  SIMGPU_ENTER(Needs::Init);
+  const Ordering order = ordering_of(handle);
+  if (order.result != CUDA_SUCCESS) return order.result;
+  const auto block = address != 0 ? machine().allocations.find_base(address) : std::nullopt;
   if (!block) return CUDA_ERROR_INVALID_VALUE;
-  if (block->kind == Kind::Graph) {
-    const auto memory = find_graph_block(address);
-    if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    Work work;
-    work.run = [memory](Stream&) { return memory->die(), Io::Ok; };
-    return submit(current_context(), stream, NodeType::MemFree, std::move(work), address);
-  }
+  if (block->kind == Kind::Graph) return free_graph_block(order, address);
   // A graph may only free what a graph allocated.
-  if (stream->capturing.load()) return invalidate(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  if (block->kind != Kind::Pooled) {
-    // Memory of cuMemAlloc too may be freed in stream order.
-    if (block->kind != Kind::Device) return CUDA_ERROR_INVALID_VALUE;
-    auto taken = machine().allocations.take(address);
-    if (!taken) return CUDA_ERROR_INVALID_VALUE;
-    Work work;
-    auto owned = std::make_shared<Allocation>(std::move(*taken));
-    work.run = [owned](Stream&) { return machine().allocations.release(*owned), Io::Ok; };
-    const CUresult result = submit(current_context(), stream, NodeType::MemFree, std::move(work));
-    if (result != CUDA_SUCCESS) machine().allocations.add(std::move(*owned));  // refused: it is still the program's
-    return result;
-  }
+  if (order.stream->capturing.load()) return invalidate(order.stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (block->kind == Kind::Device) return free_device_block(order, address);
+  if (block->kind != Kind::Pooled) return CUDA_ERROR_INVALID_VALUE;
   Mark mark;
-  if (const CUresult result = submit(current_context(), stream, NodeType::MemFree, {}, {}, &mark); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = submit(*order.context, order.stream, NodeType::MemFree, {}, {}, &mark); result != CUDA_SUCCESS)
+    return result;
   if (!machine().allocations.take(address)) return CUDA_ERROR_INVALID_VALUE;
   block->pool->free(address, mark);
   return CUDA_SUCCESS;
@@ -137,10 +162,15 @@ SIMGPU_API CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
 SIMGPU_API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
   SIMGPU_ENTER(Needs::Init);
   if (out == nullptr || properties == nullptr || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  // Pools of host memory are not implemented; these two are wrong on any driver.
+  if (properties->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT) return CUDA_ERROR_INVALID_VALUE;
+  if (properties->location.type == CU_MEM_LOCATION_TYPE_HOST && properties->handleTypes != 0) return CUDA_ERROR_INVALID_VALUE;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   if (!valid_device(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
   if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;  // attribute 119 says so
-  *out = reinterpret_cast<CUmemoryPool>(machine().pools.add(std::make_shared<Pool>(properties->location.id)));
+  auto pool = std::make_shared<Pool>(properties->location.id);
+  pool->max_bytes = properties->maxSize;
+  *out = reinterpret_cast<CUmemoryPool>(machine().pools.add(std::move(pool)));
   return CUDA_SUCCESS;
 }
 

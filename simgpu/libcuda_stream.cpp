@@ -39,9 +39,9 @@ CUresult wait_stream(Context& context, const std::shared_ptr<Stream>& stream) {
 }
 
 /// A word of device or host memory.
-Io load(uint64_t address, void* out, unsigned bytes) { return move_bytes(-1, reinterpret_cast<uint64_t>(out), address, bytes); }
+Io load(uint64_t address, void* out, unsigned bytes) { return move_bytes(both(-1), reinterpret_cast<uint64_t>(out), address, bytes); }
 Io store(uint64_t address, const void* value, unsigned bytes) {
-  return move_bytes(-1, address, reinterpret_cast<uint64_t>(value), bytes);
+  return move_bytes(both(-1), address, reinterpret_cast<uint64_t>(value), bytes);
 }
 
 bool passes(uint64_t value, uint64_t wanted, unsigned flags, unsigned bytes) {

@@ -15,14 +15,14 @@ constexpr unsigned kDefinedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTO
 constexpr unsigned kFlagRdma = 1;
 constexpr unsigned kFlagCompression = 2;
 
-bool is_host(CUmemLocationType type) {
-  return type == CU_MEM_LOCATION_TYPE_HOST || type == CU_MEM_LOCATION_TYPE_HOST_NUMA || type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
-}
+bool is_host(CUmemLocationType type) { return type == CU_MEM_LOCATION_TYPE_HOST || type == CU_MEM_LOCATION_TYPE_HOST_NUMA; }
 
 CUresult check_properties(const CUmemAllocationProp* properties) {
   if (properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   if ((properties->requestedHandleTypes & ~kDefinedHandleTypes) != 0) return CUDA_ERROR_INVALID_VALUE;
   if ((properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  // "HOST allocations are not IPC capable and requestedHandleTypes must be 0"
+  if (properties->location.type == CU_MEM_LOCATION_TYPE_HOST && properties->requestedHandleTypes != 0) return CUDA_ERROR_INVALID_VALUE;
   if (is_host(properties->location.type)) return CUDA_SUCCESS;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
   return valid_device(properties->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
@@ -32,6 +32,7 @@ CUmemGenericAllocationHandle handle_of(Physical* physical) { return reinterpret_
 const void* key(CUmemGenericAllocationHandle handle) { return reinterpret_cast<const void*>(handle); }
 
 bool is_granular(uint64_t value) { return value % kGranule == 0; }
+constexpr uint64_t kHostPage = 4096;
 
 // An exported descriptor says what it is by the name of its file: it may travel through any socket.
 bool read_descriptor(int fd, int& device, uint64_t& bytes) {
@@ -54,7 +55,7 @@ using namespace cuheap::sim;
 
 SIMGPU_API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
   SIMGPU_ENTER(Needs::Init);
-  if (out == nullptr || bytes == 0 || !is_granular(bytes) || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || bytes == 0 || bytes % kHostPage != 0 || hint % kHostPage != 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (alignment != 0 && (alignment & (alignment - 1)) != 0) return CUDA_ERROR_INVALID_VALUE;
   const uint64_t address = machine().vmm.reserve(bytes, alignment, hint);
   if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -17,7 +17,9 @@ auto last_at_or_below(Map& map, uint64_t address) {
 }  // namespace
 
 uint64_t Vmm::reserve(uint64_t bytes, uint64_t alignment, uint64_t hint) {
-  const uint64_t address = machine().memory.reserve(bytes, alignment, hint);
+  // As asked for in whole pages; memory can be mapped in the whole granules of it.
+  const uint64_t granules = round_up(bytes, kGranule);
+  const uint64_t address = granules < bytes ? 0 : machine().memory.reserve(granules, alignment, hint);
   if (address == 0) return 0;
   std::lock_guard guard(lock_);
   reservations_[address] = bytes;
@@ -31,7 +33,7 @@ bool Vmm::unreserve(uint64_t address, uint64_t bytes) {
   const auto mapped = mappings_.lower_bound(address);
   if (mapped != mappings_.end() && mapped->first < address + bytes) return false;
   reservations_.erase(at);
-  machine().memory.unreserve(address, bytes);
+  machine().memory.unreserve(address, round_up(bytes, kGranule));
   return true;
 }
 
@@ -79,7 +81,9 @@ bool Vmm::release_handle(const void* handle) {
 bool Vmm::map(uint64_t address, uint64_t bytes, uint64_t physical_offset, PhysicalRef physical) {
   std::lock_guard guard(lock_);
   const auto reservation = last_at_or_below(reservations_, address);
-  if (reservation == reservations_.end() || address + bytes > reservation->first + reservation->second) return false;
+  if (reservation == reservations_.end()) return false;
+  const uint64_t inside = address - reservation->first;
+  if (inside >= reservation->second || bytes > reservation->second - inside) return false;
   const auto next = mappings_.lower_bound(address);
   if (next != mappings_.end() && next->first < address + bytes) return false;
   if (next != mappings_.begin() && std::prev(next)->first + std::prev(next)->second.bytes > address) return false;
@@ -89,24 +93,22 @@ bool Vmm::map(uint64_t address, uint64_t bytes, uint64_t physical_offset, Physic
   return true;
 }
 
-bool Vmm::covers(uint64_t address, uint64_t bytes) const {
-  auto at = last_at_or_below(mappings_, address);
-  for (uint64_t reached = address; reached < address + bytes; ++at) {
-    if (at == mappings_.end() || at->first > reached || at->first + at->second.bytes <= reached) return false;
-    reached = at->first + at->second.bytes;
+std::pair<Vmm::Mappings::iterator, Vmm::Mappings::iterator> Vmm::whole_mappings(uint64_t address, uint64_t bytes) {
+  const auto first = mappings_.find(address);
+  uint64_t left = bytes;
+  for (auto at = first; at != mappings_.end() && at->first == address + (bytes - left) && at->second.bytes <= left;) {
+    left -= at->second.bytes;
+    ++at;
+    if (left == 0) return {first, at};
   }
-  return true;
+  return {mappings_.end(), mappings_.end()};
 }
 
 bool Vmm::unmap(uint64_t address, uint64_t bytes) {
   std::vector<PhysicalRef> released;
   std::lock_guard guard(lock_);
-  const auto first = mappings_.find(address);
-  if (first == mappings_.end() || !covers(address, bytes)) return false;
-  auto last = first;
-  uint64_t end = address;
-  for (; last != mappings_.end() && end < address + bytes; ++last) end = last->first + last->second.bytes;
-  if (end != address + bytes) return false;
+  const auto [first, last] = whole_mappings(address, bytes);
+  if (first == last) return false;
   machine().memory.unmap(address, bytes);
   for (auto at = first; at != last; ++at) {
     released.push_back(std::move(at->second.physical));
@@ -119,9 +121,10 @@ bool Vmm::unmap(uint64_t address, uint64_t bytes) {
 bool Vmm::set_access(uint64_t address, uint64_t bytes, int device, uint32_t right) {
   std::lock_guard guard(lock_);
   const uint32_t mask = 3u << (2 * device);
-  if (!covers(address, bytes)) return false;
+  const auto [first, last] = whole_mappings(address, bytes);
+  if (first == last) return false;
   machine().memory.set_access(address, bytes, mask, right << (2 * device));
-  for (auto at = last_at_or_below(mappings_, address); at != mappings_.end() && at->first < address + bytes; ++at)
+  for (auto at = first; at != last; ++at)
     access_[at->first] = (access_[at->first] & ~mask) | (right << (2 * device));
   return true;
 }

@@ -34,7 +34,7 @@ class Vmm {
   bool map(uint64_t address, uint64_t bytes, uint64_t physical_offset, PhysicalRef physical);
   /// Exactly one or several whole mappings.
   bool unmap(uint64_t address, uint64_t bytes);
-  /// Every granule of the range must be mapped.
+  /// The range is covered by whole mappings.
   bool set_access(uint64_t address, uint64_t bytes, int device, uint32_t right);
   [[nodiscard]] std::optional<Mapping> mapping_of(uint64_t address) const;
   [[nodiscard]] std::optional<uint32_t> access_of(uint64_t address, int device) const;
@@ -44,7 +44,9 @@ class Vmm {
     PhysicalRef physical;
     int references;
   };
-  [[nodiscard]] bool covers(uint64_t address, uint64_t bytes) const;
+  /// From the first to the last byte of the range whole mappings follow each other; else the range is empty.
+  using Mappings = std::map<uint64_t, Mapping>;
+  std::pair<Mappings::iterator, Mappings::iterator> whole_mappings(uint64_t address, uint64_t bytes);
 
   mutable std::mutex lock_;
   std::map<uint64_t, uint64_t> reservations_;

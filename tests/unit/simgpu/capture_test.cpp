@@ -281,6 +281,44 @@ TEST_F(CaptureRules, GraphsCanBeBuiltByHandAndCloned) {
   EXPECT_CU_ERROR(CUDA_ERROR_INVALID_VALUE, cuGraphNodeGetType(first, &type));
 }
 
+TEST_F(CaptureRules, AChildCanBeChangedForOneOfItsShape) {
+  const CUstream s = stream();
+  const CUdeviceptr block = allocate(4096);
+  CUgraph parent = nullptr, child = nullptr, next = nullptr, other_shape = nullptr;
+  CUgraphNode node = nullptr, inner = nullptr;
+  CUgraphExec exec = nullptr;
+  CUDA_MEMSET_NODE_PARAMS parameters{};
+  parameters.dst = block, parameters.value = '1', parameters.elementSize = 1, parameters.width = 1, parameters.height = 1;
+  for (CUgraph* graph : {&parent, &child, &next, &other_shape}) ASSERT_CU(cuGraphCreate(graph, 0));
+  ASSERT_CU(cuGraphAddMemsetNode(&inner, child, nullptr, 0, &parameters, context_));
+  parameters.value = '2';
+  ASSERT_CU(cuGraphAddMemsetNode(&inner, next, nullptr, 0, &parameters, context_));
+  ASSERT_CU(cuGraphAddEmptyNode(&inner, other_shape, nullptr, 0));
+  ASSERT_CU(cuGraphAddChildGraphNode(&node, parent, nullptr, 0, child));
+  ASSERT_CU(cuGraphInstantiateWithFlags(&exec, parent, 0));
+
+  EXPECT_CU_ERROR(CUDA_ERROR_INVALID_VALUE, cuGraphExecChildGraphNodeSetParams(exec, node, other_shape));
+  ASSERT_CU(cuGraphExecChildGraphNodeSetParams(exec, node, next));
+  ASSERT_CU(cuGraphLaunch(exec, s));
+  ASSERT_CU(cuStreamSynchronize(s));
+  EXPECT_EQ(read(block, 1)[0], '2');
+  ASSERT_CU(cuGraphChildGraphNodeGetGraph(node, &child));
+  CUgraphNodeParams again{};
+  again.type = CU_GRAPH_NODE_TYPE_MEMSET;
+  again.memset.dst = block, again.memset.value = '3', again.memset.elementSize = 1, again.memset.width = again.memset.height = 1;
+  CUgraphNode of_child = nullptr;
+  size_t one = 1;
+  ASSERT_CU(cuGraphGetNodes(child, &of_child, &one));
+  ASSERT_CU(cuGraphNodeSetParams(of_child, &again));
+  again = {};
+  again.type = CU_GRAPH_NODE_TYPE_GRAPH;
+  again.graph.graph = child;
+  ASSERT_CU(cuGraphExecNodeSetParams(exec, node, &again));
+  ASSERT_CU(cuGraphLaunch(exec, s));
+  ASSERT_CU(cuStreamSynchronize(s));
+  EXPECT_EQ(read(block, 1)[0], '3');
+}
+
 TEST_F(CaptureRules, AChangedNodeDoesNotReachALaunchUnderWay) {
   const CUstream s = stream();
   const CUdeviceptr block = allocate(4096);

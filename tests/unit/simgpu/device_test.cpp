@@ -130,6 +130,104 @@ TEST_F(Devices, FaultsHitTheNthCall) {
   cuMemRelease(none);
 }
 
+TEST_F(Devices, FaultsHitEveryNthCallAndAnyFunction) {
+  ASSERT_EQ(simgpu_fault("cuMemAlloc:every=2:code=2, cuMulticastCreate:nth=2:code=999"), 0);
+  CUdeviceptr block = 0;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_CU(cuMemAlloc(&block, 1));
+    EXPECT_CU_ERROR(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc(&block, 1));
+  }
+  CUmemGenericAllocationHandle handle = 0;
+  EXPECT_CU_ERROR(CUDA_ERROR_NOT_SUPPORTED, cuMulticastCreate(&handle, nullptr));
+  EXPECT_CU_ERROR(CUDA_ERROR_UNKNOWN, cuMulticastCreate(&handle, nullptr));
+  EXPECT_CU_ERROR(CUDA_ERROR_NOT_SUPPORTED, cuMulticastCreate(&handle, nullptr));
+}
+
+TEST_F(Devices, ShrinkAtTheNthCall) {
+  ASSERT_EQ(simgpu_fault("cuMemAlloc:nth=2:capacity=1GiB"), 0);
+  CUdeviceptr block = 0;
+  EXPECT_CU(cuMemAlloc(&block, 2 * kGiB));
+  EXPECT_CU_ERROR(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc(&block, kGranuleBytes));
+  EXPECT_EQ(free_bytes(), 0u);
+  EXPECT_EQ(simgpu_set_capacity(0, 24 * kGiB), 0);
+}
+
+TEST_F(Devices, RefuseAFaultThatCouldNeverHit) {
+  for (const char* wrong : {"cuMemAloc:1:2", "cuMemAlloc", "cuMemAlloc:1", "cuMemAlloc:nth=0:code=2", "cuMemAlloc:every=0:code=2",
+                            "cuMemAlloc:nth=1", "cuMemAlloc:often:code=2", "cuMemAlloc:1:2,cuMemFree:x", "cuMemAlloc:nth=1:code=two"})
+    EXPECT_EQ(simgpu_fault(wrong), CUDA_ERROR_INVALID_VALUE) << wrong;
+  CUdeviceptr block = 0;
+  EXPECT_CU(cuMemAlloc(&block, 1)) << "of a list with one wrong item nothing holds";
+}
+
+class Peers : public Device {
+ protected:
+  void SetUp() override {
+    Device::SetUp();
+    ASSERT_CU(cuDevicePrimaryCtxRetain(&other_, 1));
+    ASSERT_CU(cuCtxPushCurrent(other_));
+    there_ = allocate(kGranuleBytes);
+    ASSERT_CU(cuCtxPopCurrent(nullptr));
+    CUmemAllocationProp properties{};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+    ASSERT_CU(cuMemCreate(&handle_, kGranuleBytes, &properties, 0));
+    ASSERT_CU(cuMemAddressReserve(&mapped_, kGranuleBytes, 0, 0, 0));
+    ASSERT_CU(cuMemMap(mapped_, kGranuleBytes, 0, handle_, 0));
+    here_ = allocate(kGranuleBytes);
+    ASSERT_CU(cuMemsetD8(here_, 'h', 100));
+  }
+
+  void TearDown() override {
+    cuCtxSynchronize();
+    EXPECT_CU(cuMemUnmap(mapped_, kGranuleBytes));
+    EXPECT_CU(cuMemAddressFree(mapped_, kGranuleBytes));
+    EXPECT_CU(cuMemRelease(handle_));
+    EXPECT_CU(cuDevicePrimaryCtxRelease(1));
+    Device::TearDown();
+  }
+
+  void allow(int device) {
+    const CUmemAccessDesc right{{CU_MEM_LOCATION_TYPE_DEVICE, {device}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    ASSERT_CU(cuMemSetAccess(mapped_, kGranuleBytes, &right, 1));
+  }
+
+  CUcontext other_ = nullptr;
+  CUdeviceptr here_ = 0, there_ = 0, mapped_ = 0;
+  CUmemGenericAllocationHandle handle_ = 0;
+};
+
+TEST_F(Peers, AllocatedMemoryIsCopiedWithoutPeerAccess) {
+  ASSERT_CU(cuMemcpyDtoD(there_, here_, 100));
+  ASSERT_CU(cuCtxSynchronize());
+  EXPECT_EQ(read(there_, 100), filled(100, 'h'));
+}
+
+TEST_F(Peers, MappedMemoryAsksForARightOfTheDeviceThatCopies) {
+  allow(1);
+  cuMemcpyDtoD(mapped_, here_, 100);  // the copy engine of device 0 has no right
+  EXPECT_CU_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
+}
+
+TEST_F(Peers, MappedMemoryIsCopiedToByADeviceThatHasARight) {
+  allow(1), allow(0);
+  ASSERT_CU(cuMemcpyDtoD(mapped_, here_, 100));
+  ASSERT_CU(cuCtxSynchronize());
+  EXPECT_EQ(read(mapped_, 100), filled(100, 'h'));
+}
+
+TEST_F(Peers, APeerCopyTouchesEachEndWithItsOwnDevice) {
+  allow(1);
+  ASSERT_CU(cuMemcpyPeer(mapped_, other_, here_, context_, 100));
+  ASSERT_CU(cuCtxSynchronize());
+  EXPECT_EQ(read(mapped_, 100), filled(100, 'h'));
+}
+
+TEST_F(Peers, APeerCopyNeedsARightToo) {
+  cuMemcpyPeer(mapped_, other_, here_, context_, 100);
+  EXPECT_CU_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize()) << "nobody was given one";
+}
+
 TEST_F(Devices, OccupancyFollowsTheProperties) {
   CUmodule module = nullptr;
   CUfunction kernel = nullptr;

@@ -40,6 +40,8 @@ class Device : public ::testing::Test {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
     cuThreadExchangeStreamCaptureMode(&mode);
     cuDevicePrimaryCtxReset(0);
+    while (cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS) {
+    }
     cuCtxSetCurrent(nullptr);
   }
 
