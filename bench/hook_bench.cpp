@@ -13,6 +13,7 @@
 #include <fstream>
 #include <string>
 
+#include "bench/compare.h"
 #include "shim/driver/cuda_api.h"
 #include "tracer/format/trace_format.h"
 
@@ -118,12 +119,10 @@ int measure(const std::string& stacks, int argc, char** argv) {
   bare = calls_of(HOOK_BENCH_DRIVER);
   hooked = calls_of(HOOK_BENCH_LIBRARY);
   if (hooked.init(0) != CUDA_SUCCESS) return 2;
-  benchmark::Initialize(&argc, argv);
-  if (stacks == "native") benchmark::RegisterBenchmark("Hook/bare_pair", bare_pair)->Iterations(kPairs);
+  benchmark::RegisterBenchmark("Hook/bare_pair", bare_pair)->Iterations(kPairs);
   const std::string name = stacks == "native" ? "Hook/pair_with_stacks" : "Hook/pair_without_stacks";
   for (const int threads : {1, 2}) benchmark::RegisterBenchmark(name.c_str(), hooked_pair)->Iterations(kPairs)->Threads(threads);
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
+  return cuheap::bench::run_and_compare(argc, argv, {{"Hook/pair_with", "Hook/bare_pair"}});
 }
 
 }  // namespace

@@ -3,10 +3,13 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <vector>
 
+#include "bench/compare.h"
 #include "shim/pool/pool.h"
 #include "tracer/base/process.h"
 
@@ -172,6 +175,31 @@ void best_fit(benchmark::State& state) {
 }
 BENCHMARK(best_fit)->Name("FreeIndex/best_fit_remove_insert/holes")->Arg(64)->Arg(1024)->Arg(16384);
 
+/// The peer: what the C++ library offers for the same two questions, the smallest hole that fits and the hole at an address.
+void best_fit_in_std_maps(benchmark::State& state) {
+  std::set<std::pair<std::uint64_t, std::uint64_t>> by_size;
+  std::map<std::uint64_t, std::uint64_t> by_address;
+  std::mt19937_64 random(7);
+  std::uint64_t at = kPoolGiB;
+  for (std::int64_t i = 0; i < state.range(0); ++i) {
+    const std::uint64_t size = (1 + random() % 512) * kPinPageBytes;
+    by_size.emplace(size, at);
+    by_address.emplace(at, size);
+    at += size + kPinPageBytes;
+  }
+  for (auto _ : state) {
+    const auto found = by_size.lower_bound({(1 + random() % 256) * kPinPageBytes, 0});
+    if (found == by_size.end()) continue;
+    const auto [size, address] = *found;
+    by_size.erase(found);
+    by_address.erase(address);
+    benchmark::DoNotOptimize(address);
+    by_size.emplace(size, address);
+    by_address.emplace(address, size);
+  }
+}
+BENCHMARK(best_fit_in_std_maps)->Name("FreeIndex/std_maps/holes")->Arg(64)->Arg(1024)->Arg(16384);
+
 // A miss: plan, claim and commit of two new handles; the driver costs nothing, so this is our part of the slow path.
 void grow(benchmark::State& state) {
   Bench bench(false);
@@ -189,7 +217,27 @@ void grow(benchmark::State& state) {
 }
 BENCHMARK(grow)->Name("Pool/grow_by_4MiB");
 
+/// The calls that a growth makes of the driver, alone.
+void bare_growth(benchmark::State& state) {
+  FreeOfCharge driver;
+  const CUmemAllocationProp properties{};
+  const CUmemAccessDesc access{};
+  for (auto _ : state) {
+    for (int i = 0; i < 2; ++i) {
+      CUmemGenericAllocationHandle handle = 0;
+      driver.table.cuMemCreate(&handle, kGranuleBytes, &properties, 0);
+      driver.table.cuMemMap(kPoolGiB, kGranuleBytes, 0, handle, 0);
+    }
+    benchmark::DoNotOptimize(driver.table.cuMemSetAccess(kPoolGiB, 2 * kGranuleBytes, &access, 1));
+  }
+}
+BENCHMARK(bare_growth)->Name("Pool/bare_growth");
+
 }  // namespace
 }  // namespace cuheap
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  return cuheap::bench::run_and_compare(argc, argv, {{"Pool/alloc_free_pair/", "Pool/bare_pair"},
+                                                     {"Pool/grow_by_4MiB", "Pool/bare_growth"},
+                                                     {"FreeIndex/best_fit_remove_insert/holes", "FreeIndex/std_maps/holes*"}});
+}

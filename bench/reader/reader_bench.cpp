@@ -5,10 +5,12 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "bench/compare.h"
 #include "tools/reader/trace_file_writer.h"
 #include "tools/reader/trace_reader.h"
 
@@ -94,6 +96,21 @@ void stream_only(benchmark::State& state) {
   std::filesystem::remove(path);
 }
 
+/// The bare call: every byte of the same file read and added up, nothing understood.
+void read_bytes(benchmark::State& state) {
+  const std::string path = file_of(static_cast<std::size_t>(state.range(0)), static_cast<unsigned>(state.range(1)));
+  std::vector<std::uint64_t> buffer(std::size_t{1} << 17);
+  for (auto _ : state) {
+    std::ifstream file(path, std::ios::binary);
+    std::uint64_t sum = 0;
+    while (file.read(reinterpret_cast<char*>(buffer.data()), static_cast<std::streamsize>(buffer.size() * 8)) || file.gcount() > 0)
+      for (std::size_t i = 0; i < static_cast<std::size_t>(file.gcount()) / 8; ++i) sum += buffer[i];
+    benchmark::DoNotOptimize(sum);
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(std::filesystem::file_size(path)) * state.iterations());
+  std::filesystem::remove(path);
+}
+
 // CUHEAP_BENCH_EVENTS makes the file small where only its working is tested.
 std::int64_t events_wanted() {
   const char* const text = std::getenv("CUHEAP_BENCH_EVENTS");
@@ -107,7 +124,10 @@ void shapes(benchmark::internal::Benchmark* bench) {
 
 BENCHMARK(open_and_stream)->Name("Reader/open_and_stream")->Apply(shapes);
 BENCHMARK(stream_only)->Name("Reader/stream")->Apply(shapes);
+BENCHMARK(read_bytes)->Name("Reader/bytes")->Apply(shapes);
 
 }  // namespace
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  return cuheap::bench::run_and_compare(argc, argv, {{"Reader/open_and_stream/", "Reader/bytes/*"}, {"Reader/stream/", "Reader/bytes/*"}});
+}

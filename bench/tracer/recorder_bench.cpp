@@ -3,6 +3,7 @@
 // distinct ones), addresses multiples of 512. Stacks are 20 frames deep, by `kSites` different call paths. Each run writes a
 // real file in the folder of TMPDIR (default /tmp); the helper keeps up, and losses are reported, never hidden.
 #include <benchmark/benchmark.h>
+#include <execinfo.h>
 #include <sys/stat.h>
 
 #include <array>
@@ -13,6 +14,7 @@
 #include <fstream>
 #include <string>
 
+#include "bench/compare.h"
 #include "tracer/backtrace.h"
 #include "tracer/recorder.h"
 
@@ -118,22 +120,36 @@ void record_event_with_stack(benchmark::State& state) {
   finish(state);
 }
 
-[[gnu::noinline]] unsigned capture_at(int depth) {
-  if (depth != 0) {
-    const unsigned result = capture_at(depth - 1);
-    asm volatile("");
-    return result;
-  }
+unsigned capture_ours() {
   std::uintptr_t frames[kMaxFrames];
   const Backtrace trace = capture(frames, kMaxFrames);
   benchmark::DoNotOptimize(frames);
   return trace.depth;
 }
 
+/// The peer: what the C library offers.
+unsigned capture_glibc() {
+  void* frames[kMaxFrames];
+  const int depth = backtrace(frames, static_cast<int>(kMaxFrames));
+  benchmark::DoNotOptimize(frames);
+  return static_cast<unsigned>(depth);
+}
+
+template <unsigned (*Capture)()>
+[[gnu::noinline]] unsigned capture_at(int depth) {
+  if (depth != 0) {
+    const unsigned result = capture_at<Capture>(depth - 1);
+    asm volatile("");
+    return result;
+  }
+  return Capture();
+}
+
+template <unsigned (*Capture)()>
 void capture_stack(benchmark::State& state) {
   prepare_backtraces();
   unsigned depth = 0;
-  for (auto _ : state) depth = capture_at(static_cast<int>(state.range(0)));
+  for (auto _ : state) depth = capture_at<Capture>(static_cast<int>(state.range(0)));
   state.counters["frames"] = benchmark::Counter(depth, benchmark::Counter::kAvgThreads);
 }
 
@@ -144,11 +160,20 @@ void read_clock(benchmark::State& state) {
 }  // namespace
 
 BENCHMARK(read_clock)->Name("Recorder/read_clock");
-BENCHMARK(capture_stack)->Name("Backtrace/capture")->Arg(2)->Arg(12)->Arg(32)->Arg(80)->Threads(1)->Threads(2)->UseRealTime();
+void depths(benchmark::internal::Benchmark* bench) {
+  for (const int depth : {2, 12, 32, 80}) bench->Arg(depth);
+  bench->Threads(1)->Threads(2)->UseRealTime();
+}
+BENCHMARK(capture_stack<capture_ours>)->Name("Backtrace/capture")->Apply(depths);
+BENCHMARK(capture_stack<capture_glibc>)->Name("Backtrace/glibc")->Apply(depths);
 // Fixed numbers of events: file sizes and the page cache are part of the cost.
 BENCHMARK(record_event)->Name("Recorder/record")->Setup(setup_without_stacks)->Teardown(teardown)
     ->Iterations(3'000'000)->Threads(1)->Threads(2)->UseRealTime();
 BENCHMARK(record_event_with_stack)->Name("Recorder/capture_and_record")->Setup(setup_with_stacks)->Teardown(teardown)
     ->Iterations(3'000'000)->Threads(1)->Threads(2)->UseRealTime();
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  return cuheap::bench::run_and_compare(argc, argv, {{"Backtrace/capture/", "Backtrace/glibc/*"},
+                                                     {"Recorder/record/", "Recorder/read_clock"},
+                                                     {"Recorder/capture_and_record/", "Recorder/record/*"}});
+}
