@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Head, Leak } from '../src/head';
-import { rateText, verdictCards } from '../src/maths/verdicts';
+import { rateText, rateWithInterval, verdictCards } from '../src/maths/verdicts';
 
 const kGiB = 2 ** 30;
 const plain = (text: string) => text.replaceAll('\u00a0', ' ');
@@ -72,6 +72,13 @@ test('a rate reads in the unit that fits', () => {
   expect(plain(rateText(leak({ window: '4,120 allocations' })))).toBe('38.0 KiB per second');
   expect(plain(rateText(leak({ window: '', bytes_per_second: 100 })))).toBe('5.86 KiB per minute');
   expect(plain(rateText(leak({ window: '', bytes_per_second: 1 })))).toBe('3.52 KiB per hour');
+});
+
+test('a rate and its interval are in one unit', () => {
+  const said = (changes: Partial<Leak>) => plain(rateWithInterval(leak(changes)));
+  expect(said({ window: '', bytes_per_second: 253 * kGiB, ci95: [250 * kGiB, 255 * kGiB] })).toBe('253 GiB per second; 95 % between 250 GiB and 255 GiB');
+  expect(said({ window: '', bytes_per_second: 100, ci95: [50, 200] })).toBe('5.86 KiB per minute; 95 % between 2.93 KiB and 11.7 KiB');
+  expect(said({ bytes_per_window: 1024, bytes_per_second: 4096, ci95: [2048, 8192] })).toBe('1.00 KiB per request; 95 % between 512 B and 2.00 KiB');
 });
 
 test('the card of an out-of-memory speaks of the one that ended the run', () => {

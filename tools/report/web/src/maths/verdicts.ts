@@ -64,13 +64,24 @@ function oomCards(head: Head, name: (node: number) => string): Card[] {
     sentence: `asked for${by}${by ? ',' : ''} with ${bytes(fatal.live)} live and ${bytes(fatal.held)} held${fatal.device_total > 0 ? ` of ${bytes(fatal.device_total)}` : ''}: ${fatal.class.replaceAll('_', ' ')}.${advice}` }];
 }
 
-/// "38 KiB per request", else per second, minute or hour, whichever reads best.
-export function rateText(leak: Leak): string {
-  if (leak.window && leak.bytes_per_window > 0 && !/\d/.test(leak.window)) return `${bytes(leak.bytes_per_window)} per ${leak.window}`;
+/// In what a leak's rate reads best: a window of the program, else a second, minute or hour; so many bytes make one per second.
+function rateUnit(leak: Leak): { per: string; factor: number } {
   const perSecond = leak.bytes_per_second;
-  if (perSecond >= 1024) return `${bytes(perSecond)} per second`;
-  if (perSecond * 60 >= 1024) return `${bytes(perSecond * 60)} per minute`;
-  return `${bytes(perSecond * 3600)} per hour`;
+  if (leak.window && leak.bytes_per_window > 0 && !/\d/.test(leak.window)) return { per: leak.window, factor: leak.bytes_per_window / perSecond };
+  if (perSecond >= 1024) return { per: 'second', factor: 1 };
+  return perSecond * 60 >= 1024 ? { per: 'minute', factor: 60 } : { per: 'hour', factor: 3600 };
+}
+
+/// "38 KiB per request".
+export function rateText(leak: Leak): string {
+  const { per, factor } = rateUnit(leak);
+  return `${bytes(leak.bytes_per_second * factor)} per ${per}`;
+}
+
+/// The rate with its interval, both in one unit.
+export function rateWithInterval(leak: Leak): string {
+  const [low, high] = leak.ci95.map((end) => bytes(end * rateUnit(leak).factor));
+  return `${rateText(leak)}; 95 % between ${low} and ${high}`;
 }
 
 /// The figure of a card and the words behind it.

@@ -4,7 +4,7 @@ import { Canvas, el, section } from '../dom';
 import { bytes, count, duration, percent } from '../format';
 import { accuses, kFloorTitles, type Leak } from '../head';
 import { worstFirst } from '../maths/ooms';
-import { lateText, oomText, rateText } from '../maths/verdicts';
+import { lateText, oomText, rateWithInterval } from '../maths/verdicts';
 import type { Names } from '../names';
 import type { View } from '../state';
 import { copyText } from './flame';
@@ -43,7 +43,7 @@ export class Leaks {
     const copy = el('button', { type: 'button', onclick: () => void copyText(stack).then(() => { copy.textContent = 'Copied'; }) }, 'Copy stack');
     const facts: [string, string][] = [
       ['left at the end', `${bytes(leak.live_bytes)} in ${count(leak.live_count)} blocks`],
-      ['rate', leak.bytes_per_second > 0 ? `${rateText(leak)}; 95 % between ${bytes(leak.ci95[0] * 3600)} and ${bytes(leak.ci95[1] * 3600)} per hour` : 'none claimed'],
+      ['rate', leak.bytes_per_second > 0 ? rateWithInterval(leak) : 'none claimed'],
       ['device full', full ? full.replace('full ', '') : 'not foreseen from this run'],
       ['survive', leak.mature_births > 0 ? `${count(leak.survivors)} of ${count(leak.mature_births)} old enough to judge, ${percent(leak.survivors, leak.mature_births)}` : '—'],
       ['block size', leak.size_low === leak.size_high ? bytes(leak.size_low) : `${bytes(leak.size_low)} to ${bytes(leak.size_high)}`],
