@@ -172,6 +172,7 @@ class DevicePool {
   void note_tightness();
   void reopen(const Plan& plan);
   void record_growth(const Plan& plan, std::uint32_t site);
+  void record_mapping(const Move& move);
   void record(EventKind kind, Family family, std::uint64_t address, std::uint64_t size, std::uint64_t extra0, std::uint32_t site);
   Ground ground(CUmemAccessDesc* access);
   bool try_form(HandleForm form);

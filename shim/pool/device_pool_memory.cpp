@@ -188,6 +188,7 @@ std::uint64_t DevicePool::give_back(Granule** granules, unsigned count) {
     record(EventKind::Free, Family::PoolGranule, granule.handle, granule.size, 0, 0);
     gone[i] = granule.address == 0 || driver.cuMemUnmap(granule.address, granule.size) == CUDA_SUCCESS;
     if (gone[i]) {
+      if (granule.address != 0) record(EventKind::Unmap, Family::PoolGranule, granule.address, granule.size, 0, 0);
       driver.cuMemRelease(granule.handle);
       bytes += granule.size;
     } else {
@@ -300,6 +301,14 @@ void DevicePool::record(EventKind kind, Family family, std::uint64_t address, st
   shared_->sink->record(event);
 }
 
+/// Where a move left its granule; one that is where it was has nothing to tell.
+void DevicePool::record_mapping(const Move& move) {
+  const bool arrived = move.outcome == Move::Outcome::Placed || move.outcome == Move::Outcome::Stuck;
+  const bool left = move.from != 0 && (arrived || move.outcome == Move::Outcome::Stray);
+  if (left) record(EventKind::Unmap, Family::PoolGranule, move.from, move.size, 0, 0);
+  if (arrived) record(EventKind::Map, Family::PoolGranule, move.to, move.size, move.handle, 0);
+}
+
 void DevicePool::record_growth(const Plan& plan, std::uint32_t site) {
   std::uint64_t grown = 0, stolen = 0;
   for (unsigned i = 0; i < plan.count; ++i) {
@@ -308,6 +317,7 @@ void DevicePool::record_growth(const Plan& plan, std::uint32_t site) {
     if (is_new) record(EventKind::Allocate, Family::PoolGranule, move.handle, move.size, 0, site);
     if (is_new) grown += move.size;
     if (move.from != 0 && move.outcome == Move::Outcome::Placed) stolen += move.size;
+    record_mapping(move);
   }
   const auto note = [&](PoolActivity activity, std::uint64_t bytes) {
     if (bytes != 0) record(EventKind::PoolActivity, Family::PoolGranule, 0, bytes, static_cast<std::uint64_t>(activity), site);

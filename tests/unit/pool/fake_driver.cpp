@@ -191,6 +191,13 @@ bool FakeDriver::is_open_to(std::uint64_t address, std::uint64_t bytes, int devi
   return is_open(address, bytes, device);
 }
 
+std::map<std::uint64_t, std::uint64_t> FakeDriver::mapped() {
+  const std::lock_guard lock(mutex_);
+  std::map<std::uint64_t, std::uint64_t> places;
+  for (const auto& [address, mapping] : mappings_) places[address] = mapping.handle;
+  return places;
+}
+
 void FakeDriver::launch(std::uint64_t context, std::uint64_t address, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   Context& here = contexts_.at(context);

@@ -53,6 +53,8 @@ class FakeDriver {
   std::uint64_t used(int device = 0);
   std::uint64_t calls(const std::string& name);
   std::uint64_t handles() const { return handles_.size(); }
+  /// Address and handle of every mapping.
+  std::map<std::uint64_t, std::uint64_t> mapped();
   const std::vector<std::string>& violations() const { return violations_; }
   bool is_open_to(std::uint64_t address, std::uint64_t bytes, int device);
 

@@ -50,6 +50,15 @@ class RecordingSink final : public EventSink {
     for (const auto& [handle, size] : live) bytes += size;
     return bytes;
   }
+  /// Where granules are mapped, as a reader of the trace would know it: address and handle.
+  std::map<std::uint64_t, std::uint64_t> mapped() const {
+    std::map<std::uint64_t, std::uint64_t> places;
+    for (const Event& event : events_) {
+      if (event.kind == EventKind::Map) places[event.address] = event.extra0;
+      if (event.kind == EventKind::Unmap) places.erase(event.address);
+    }
+    return places;
+  }
 
  private:
   std::mutex mutex_;

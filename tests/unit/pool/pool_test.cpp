@@ -217,6 +217,7 @@ TEST_F(PoolTest, MovesGranulesWhereSegmentsWouldFail) {
     EXPECT_TRUE(gpu.is_open_to(block, 16 * kMiB, 0));
   }
   EXPECT_EQ(pool->figures(0).held_bytes, 256 * kMiB);
+  EXPECT_EQ(sink->mapped(), gpu.mapped());
   EXPECT_EQ(gpu.calls("cuMemAlloc"), 1u);  // the one that found the device full
 }
 
@@ -311,6 +312,7 @@ TEST_F(PoolTest, RollsBackWhicheverCallFails) {
         }
         ASSERT_EQ(free(block), CUDA_SUCCESS);
         EXPECT_EQ(pool->figures(0).held_bytes, sink->granule_bytes()) << name << nth;
+        EXPECT_EQ(sink->mapped(), gpu.mapped()) << name << nth << " " << code;
         EXPECT_TRUE(gpu.violations().empty()) << name << nth << (gpu.violations().empty() ? "" : gpu.violations().front());
       }
     }
@@ -331,6 +333,7 @@ TEST_F(PoolTest, GranuleEventsSumUpToWhatTheDriverCounts) {
     }
   }
   EXPECT_EQ(sink->granule_bytes(), gpu.used());
+  EXPECT_EQ(sink->mapped(), gpu.mapped());
   EXPECT_EQ(pool->figures(0).held_bytes, gpu.used());
 }
 
