@@ -21,7 +21,7 @@ inline constexpr std::size_t kMiB = std::size_t{1} << 20;
 inline constexpr std::size_t kTooMuch = std::size_t{1} << 46;
 
 /// Forwards as `direct` does, and claims to hold idle memory as a pool would.
-class AllocatorWithIdleMemory final : public DeviceAllocator {
+class AllocatorWithIdleMemory : public DeviceAllocator {
  public:
   CUresult allocate(const AllocationRequest& request, CUdeviceptr* out, std::uint8_t* flags) override {
     return direct_allocator.allocate(request, out, flags);
