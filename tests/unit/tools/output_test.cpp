@@ -33,6 +33,26 @@ TEST(Output, MakesForeignBytesVisible) {
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // half of a surrogate pair
 }
 
+TEST(Output, NamesAGpuAndWhoCallsItByAnotherNumber) {
+  Trace trace;
+  trace.processes.resize(3);
+  trace.processes[1].rank = 7;
+  trace.processes[2].pid = 42;
+  const std::string uuid("\x01\x23\x45\x67\x89\xab\xcd\xef\x01\x23\x45\x67\x89\xab\xcd\xef", 16);
+  for (std::uint16_t process = 0; process < 3; ++process) {
+    TraceDevice device;
+    device.process = process;
+    device.ordinal = 1;
+    device.seen_as = process == 0 ? 1 : process == 1 ? 0 : 5;
+    device.uuid = uuid;
+    trace.devices.push_back(device);
+  }
+  EXPECT_EQ(uuid_text(trace.devices[0]), "GPU-01234567-89ab-cdef-0123-456789abcdef");
+  EXPECT_EQ(uuid_text(TraceDevice()), "");
+  EXPECT_EQ(other_numbers_text(trace, 1), "rank 7 sees it as 0, pid 42 sees it as 5");
+  EXPECT_EQ(other_numbers_text(trace, 0), "");
+}
+
 TEST(Output, PutsLossesIntoTheHeadOfEveryAnswer) {
   Trace trace;
   trace.processes.emplace_back();
