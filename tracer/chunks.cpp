@@ -75,14 +75,6 @@ int make_directories(const char* directory) {
   return S_ISDIR(status.st_mode) ? 0 : ENOTDIR;
 }
 
-// The clock of a thread of this process (the encoding is the kernel's own: clock_getcpuclockid) is there as long as the
-// thread. Signal 0 would ask the same, but a sandbox may end a process for sending one.
-bool has_thread_clock(std::uint32_t thread) {
-  constexpr clockid_t kOfAThread = 4, kSchedulerTime = 2;
-  timespec time;
-  return clock_gettime(static_cast<clockid_t>(~thread << 3) | kOfAThread | kSchedulerTime, &time) == 0 || errno != EINVAL;
-}
-
 ChunkHeader* chunk_at(std::byte* extent, std::size_t index) {
   return reinterpret_cast<ChunkHeader*>(extent + index * kChunkBytes);
 }
@@ -91,8 +83,15 @@ ChunkState state_of(ChunkHeader* chunk) {
   return std::atomic_ref<ChunkState>(chunk->state).load(std::memory_order_acquire);
 }
 
-bool is_closed_and_empty(ChunkHeader* chunk) {
-  return state_of(chunk) == ChunkState::Closed && std::atomic_ref<std::uint32_t>(chunk->committed).load(std::memory_order_relaxed) == 0;
+std::size_t committed_of(ChunkHeader* chunk) {
+  return std::atomic_ref<std::uint32_t>(chunk->committed).load(std::memory_order_acquire);
+}
+
+bool is_closed_and_empty(ChunkHeader* chunk) { return state_of(chunk) == ChunkState::Closed && committed_of(chunk) == 0; }
+
+/// Bytes of the chunk up to the end of the page of its last record.
+std::size_t used_bytes(ChunkHeader* chunk) {
+  return (sizeof(ChunkHeader) + committed_of(chunk) + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
 }  // namespace
@@ -139,10 +138,10 @@ int ChunkFile::open(const Settings& settings, bool* directory_failed) {
   if (const int error = create_file(settings); error != 0) return error;
 
   int error = reserve(0, kHeaderBytes);
-  void* page = MAP_FAILED;
+  void* page = nullptr;
   if (error == 0) {
-    page = mmap(nullptr, kHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
-    if (page == MAP_FAILED) error = errno;
+    page = map_unlocked(kHeaderBytes, MAP_SHARED, descriptor_, 0);
+    if (page == nullptr) error = errno;
   }
   if (error == 0) {
     madvise(page, kHeaderBytes, MADV_DONTFORK);
@@ -151,7 +150,7 @@ int ChunkFile::open(const Settings& settings, bool* directory_failed) {
     if (fill_stock(1) == 0) error = growth_.reached_max_size ? EFBIG : growth_.error;
   }
   if (error != 0) {
-    if (page != MAP_FAILED) munmap(page, kHeaderBytes);
+    if (page != nullptr) munmap(page, kHeaderBytes);
     header_ = nullptr;
     ::close(descriptor_);
     descriptor_ = -1;
@@ -235,12 +234,12 @@ bool ChunkFile::add_extent() {
     if (ftruncate(descriptor_, static_cast<off_t>(end_)) != 0) {}
     return stop_growing(error, false);
   }
-  void* const pages = mmap(nullptr, kExtentBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, static_cast<off_t>(end_));
-  if (pages == MAP_FAILED) return stop_growing(errno, false);
+  void* const pages = map_unlocked(kExtentBytes, MAP_SHARED, descriptor_, end_);
+  if (pages == nullptr) return stop_growing(errno, false);
   madvise(pages, kExtentBytes, MADV_DONTFORK);  // a fork child must not be able to write its parent's trace
   auto* const base = static_cast<std::byte*>(pages);
   for (std::size_t at = 0; at < kExtentBytes; at += kPageBytes) *reinterpret_cast<volatile std::byte*>(base + at) = std::byte{0};
-  extents_[extent_count_++] = Extent{base, end_};
+  extents_[extent_count_++] = Extent{base, end_, 0};
   end_ += kExtentBytes;
   std::atomic_ref<std::uint64_t>(header_->chunks).fetch_add(kChunksPerExtent, std::memory_order_relaxed);
   for (std::size_t i = 0; i < kChunksPerExtent; ++i) {
@@ -258,40 +257,30 @@ std::size_t ChunkFile::fill_stock(std::size_t chunks) {
   return added;
 }
 
-// The unused end of a chunk that nobody will fill goes back to the disk: thousands of short threads would cost 64 KiB each.
-void ChunkFile::release_tail(std::byte* chunk, std::uint64_t file_offset) {
-  const std::size_t committed =
-      std::atomic_ref<std::uint32_t>(reinterpret_cast<ChunkHeader*>(chunk)->committed).load(std::memory_order_acquire);
-  const std::size_t used = (sizeof(ChunkHeader) + committed + kPageBytes - 1) / kPageBytes * kPageBytes;
-  if (used < kChunkBytes && is_our_file(descriptor_))
-    fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(file_offset + used),
-              static_cast<off_t>(kChunkBytes - used));
+// The unused end of a chunk that nobody will fill goes back to the disk: many short threads would cost 64 KiB each.
+void ChunkFile::release_tail(const Extent& extent, std::size_t index, std::size_t used) {
+  if (!is_our_file(descriptor_)) return;
+  fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(extent.offset + index * kChunkBytes + used),
+            static_cast<off_t>(kChunkBytes - used));
 }
 
 void ChunkFile::sweep(std::size_t releases) {
-  // Where even our own clock is refused the answers mean nothing, and every thread is taken for alive.
-  const bool can_ask = has_thread_clock(static_cast<std::uint32_t>(syscall(SYS_gettid)));
+  constexpr std::uint32_t kAll = (std::uint32_t{1} << kChunksPerExtent) - 1;
   std::size_t kept = 0;
   for (std::size_t e = 0; e < extent_count_; ++e) {
-    const Extent extent = extents_[e];
-    std::size_t closed = 0;
+    Extent& extent = extents_[e];
     for (std::size_t i = 0; i < kChunksPerExtent; ++i) {
+      const std::uint32_t bit = std::uint32_t{1} << i;
       ChunkHeader* const chunk = chunk_at(extent.base, i);
-      const ChunkState state = state_of(chunk);
-      // The chunk of definitions carries the id of whoever opened it, but the process writes it on: it never goes with a thread.
-      const bool is_shared = (chunk->flags & kChunkHoldsDefinitions) != 0;
-      if (state == ChunkState::Open && !is_shared && can_ask && !has_thread_clock(chunk->thread)) {
-        std::atomic_ref<ChunkState>(chunk->state).store(ChunkState::Closed, std::memory_order_release);
-        if (releases != 0) {
-          release_tail(extent.base + i * kChunkBytes, extent.offset + i * kChunkBytes);
-          --releases;
-        }
-        ++closed;
-      } else if (state == ChunkState::Closed) {
-        ++closed;
+      if ((extent.done & bit) != 0 || state_of(chunk) != ChunkState::Closed) continue;
+      if (const std::size_t used = used_bytes(chunk); used < kChunkBytes) {
+        if (releases == 0) continue;
+        release_tail(extent, i, used);
+        --releases;
       }
+      extent.done |= bit;
     }
-    if (closed == kChunksPerExtent) munmap(extent.base, kExtentBytes);
+    if (extent.done == kAll) munmap(extent.base, kExtentBytes);
     else extents_[kept++] = extent;
   }
   extent_count_ = kept;

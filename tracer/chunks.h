@@ -54,6 +54,9 @@ class ChunkFile {
 
   /// Any thread: a chunk of state Stock, now the caller's, or null.
   [[nodiscard]] ChunkHeader* pop() { return stock_.pop(); }
+  /// Then the helper should not sleep on.
+  static constexpr std::size_t kLowStock = 128;
+  bool is_low() const { return stock_.size() < kLowStock && !growth_failed_.load(std::memory_order_relaxed); }
   /// True once the file has refused to grow and the stock is used up.
   bool is_exhausted() const { return growth_failed_.load(std::memory_order_acquire) && stock_.size() == 0; }
   Growth growth() const { return growth_; }
@@ -63,10 +66,12 @@ class ChunkFile {
   /// Adds extents until `chunks` are in stock or the file cannot grow; returns how many were added.
   std::size_t fill_stock(std::size_t chunks);
   std::size_t stock_size() const { return stock_.size(); }
-  /// Closes the chunks of threads that are gone, unmaps extents that nobody writes any more, and gives the unused ends of up
-  /// to `releases` chunks back to the disk (milliseconds each on a busy one; the stock must not wait for it).
+  /// Gives the unused ends of up to `releases` closed chunks back to the disk (milliseconds each on a busy one; the stock must
+  /// not wait for it) and unmaps extents that nobody writes any more.
   void sweep(std::size_t releases = ~std::size_t{0});
   /// Orderly end: takes the stock back and cuts it off the file's tail. Chunks in use stay mapped: a thread may be inside.
+  /// Their unused ends are left to `cuheap run`: ext4 writes them out before it lets go of them (4 ms each), and the host's
+  /// exit would wait for it.
   void close();
 
   /// In a fork child: forgets everything without a system call.
@@ -78,6 +83,7 @@ class ChunkFile {
   struct Extent {
     std::byte* base;
     std::uint64_t offset;
+    std::uint32_t done;  // bit i: chunk i is closed and its unused end is given back
   };
   static constexpr std::size_t kMaxExtents = 16384;  // 16 GiB mapped at once; more is lost, and counted
 
@@ -87,7 +93,7 @@ class ChunkFile {
   [[nodiscard]] bool is_our_file(int descriptor) const;
   [[nodiscard]] int recover_descriptor();
   bool stop_growing(int error, bool reached_max_size);
-  void release_tail(std::byte* chunk, std::uint64_t file_offset);
+  void release_tail(const Extent& extent, std::size_t index, std::size_t used);
 
   ChunkStock stock_;
   Extent* extents_ = nullptr;  // kMaxExtents

@@ -3,11 +3,13 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "tracer/base/arena.h"
 #include "tracer/base/hook_scope.h"
 #include "tracer/base/process.h"
 
@@ -19,9 +21,10 @@ constexpr std::uint64_t kShortestNapNs = 1 * kMillisecond;
 constexpr std::uint64_t kLongestNapNs = 50 * kMillisecond;  // 16 MiB in 50 ms: 32 million events a second
 constexpr std::uint64_t kSweepPeriodNs = 200 * kMillisecond;
 constexpr std::size_t kReleasesAtOnce = 16;  // only while the stock is full
-constexpr std::size_t kFirstTarget = 256;   // 16 MiB: 1.6 million events of 10 bytes
+constexpr std::size_t kFirstTarget = 2 * ChunkFile::kLowStock;  // 16 MiB: 1.6 million events of 10 bytes
 constexpr std::size_t kLargestTarget = 1024;  // 64 MiB
 constexpr std::size_t kStackBytes = 256 * 1024;
+constexpr std::size_t kPageBytes = 4096;
 
 std::uint64_t monotonic_ns() {
   timespec now;
@@ -34,11 +37,19 @@ void nap(std::uint64_t ns) {
   syscall(SYS_nanosleep, &time, nullptr);
 }
 
-int create_detached(void* (*main)(void*), void* argument, std::size_t stack_bytes) {
+// A stack of its own makes the thread independent of the host's limits for stacks and for locked memory. Its lowest page
+// guards it. It is never unmapped: who could, when the thread is done with it?
+void* make_stack() {
+  void* const stack = map_pages(kStackBytes);
+  if (stack != nullptr) mprotect(stack, kPageBytes, PROT_NONE);
+  return stack;
+}
+
+int create_detached(void* (*main)(void*), void* argument, void* stack) {
   pthread_attr_t attributes;
   if (const int error = pthread_attr_init(&attributes); error != 0) return error;
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  if (stack_bytes != 0) pthread_attr_setstacksize(&attributes, stack_bytes);
+  if (stack != nullptr) pthread_attr_setstack(&attributes, stack, kStackBytes);
   pthread_t thread;
   const int error = pthread_create(&thread, &attributes, main, argument);
   pthread_attr_destroy(&attributes);
@@ -55,9 +66,13 @@ int Helper::start(ChunkFile& file) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  int error = create_detached(&thread_main, this, kStackBytes);
+  void* const stack = make_stack();
+  int error = create_detached(&thread_main, this, stack);
   // A host with much thread-local storage needs more than that.
-  if (error != 0) error = create_detached(&thread_main, this, 0);
+  if (error != 0 && stack != nullptr) {
+    unmap_pages(stack, kStackBytes);
+    error = create_detached(&thread_main, this, nullptr);
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error != 0) running_.store(false, std::memory_order_release);
   return error;
@@ -65,7 +80,7 @@ int Helper::start(ChunkFile& file) {
 
 bool Helper::stop() {
   stopping_.store(1, std::memory_order_release);
-  syscall(SYS_futex, &stopping_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  end_nap();
   for (int i = 0; i < 1000 && is_running(); ++i) nap(kMillisecond);
   return !is_running();
 }
@@ -125,8 +140,18 @@ std::size_t Helper::fill_stock(std::size_t target) {
 }
 
 void Helper::sleep(std::uint64_t ns) {
+  const std::uint32_t wakes = wakes_.load(std::memory_order_relaxed);
+  napping_.store(true, std::memory_order_seq_cst);
   const timespec time{0, static_cast<long>(ns)};
-  syscall(SYS_futex, &stopping_, FUTEX_WAIT_PRIVATE, 0, &time, nullptr, 0);
+  // What came in before the nap was announced is looked at here; what comes after ends it.
+  if (!file_->is_low() && !is_stopping()) syscall(SYS_futex, &wakes_, FUTEX_WAIT_PRIVATE, wakes, &time, nullptr, 0);
+  else if (!is_stopping()) nap(kShortestNapNs);
+  napping_.store(false, std::memory_order_relaxed);
+}
+
+void Helper::end_nap() {
+  wakes_.fetch_add(1, std::memory_order_release);
+  syscall(SYS_futex, &wakes_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
 void Helper::run_tasks(std::uint64_t now) {

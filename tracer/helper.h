@@ -14,6 +14,10 @@ class Helper {
   [[nodiscard]] int start(ChunkFile& file);
   /// Asks it to end and waits, at most about a second; false: still running.
   bool stop();
+  /// Any thread that finds the stock low: ends the helper's nap. One system call a nap at most, and it does not block.
+  void wake() {
+    if (napping_.load(std::memory_order_relaxed) && napping_.exchange(false, std::memory_order_relaxed)) end_nap();
+  }
   bool is_running() const { return running_.load(std::memory_order_acquire); }
   /// In a fork child: there is no helper.
   void forget();
@@ -28,6 +32,7 @@ class Helper {
   void run_tasks(std::uint64_t now);
   std::size_t fill_stock(std::size_t target);
   void sleep(std::uint64_t ns);
+  void end_nap();
   bool is_stopping() const { return stopping_.load(std::memory_order_acquire) != 0; }
 
   struct Task {
@@ -38,7 +43,9 @@ class Helper {
   static constexpr std::size_t kMaxTasks = 8;
 
   ChunkFile* file_ = nullptr;
-  std::atomic<std::uint32_t> stopping_{0};  // the helper sleeps on it, so that an end is not waited for
+  std::atomic<std::uint32_t> stopping_{0};
+  std::atomic<std::uint32_t> wakes_{0};  // the helper sleeps on it, so that an end is not waited for
+  std::atomic<bool> napping_{false};
   std::atomic<bool> running_{false};
   std::atomic<std::size_t> task_count_{0};
   Task tasks_[kMaxTasks];

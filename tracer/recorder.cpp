@@ -2,6 +2,7 @@
 
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <sys/vfs.h>
 #include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,10 +20,12 @@
 #include "tracer/base/scratch.h"
 #include "tracer/base/spin_lock.h"
 #include "tracer/chunks.h"
+#include "tracer/format/file_systems.h"
 #include "tracer/helper.h"
 #include "tracer/module_map.h"
 #include "tracer/site_table.h"
 #include "tracer/trace_writer.h"
+#include "tracer/writer_table.h"
 
 namespace cuheap {
 namespace {
@@ -48,6 +51,8 @@ struct State {
 
   ChunkFile file;
   Helper helper;
+  bool helper_tidies = false;  // tidy_writers is among its tasks
+  WriterTable writers;
 
   // Rank 1, alone: nothing is called under it that could take another lock or the loader's. It covers everything below.
   SpinLock definitions_lock;
@@ -61,11 +66,11 @@ struct State {
 
 constinit State state;
 
-struct ThreadWriter {
-  TraceWriter writer;
-  std::uint32_t run = 0;
-};
-constinit thread_local ThreadWriter thread_writer __attribute__((tls_model("initial-exec"))) = {};
+constinit thread_local ThreadWriter* thread_writer __attribute__((tls_model("initial-exec"))) = nullptr;
+
+// Chunks of dead threads that wait for new ones: 4 MiB at most.
+constexpr std::size_t kLeftChunks = 64;
+constexpr std::uint64_t kTidyPeriodNs = 200'000'000;
 
 struct FrameRoom {
   std::uintptr_t frames[kMaxFrames];
@@ -94,12 +99,35 @@ void end_recording_for_want_of_space() {
 [[nodiscard]] bool open_chunk(TraceWriter& writer, std::uint64_t first_ns, std::uint32_t flags) {
   writer.close();
   ChunkHeader* const chunk = state.file.pop();
+  if (state.file.is_low()) state.helper.wake();
   if (chunk == nullptr) {
     if (state.file.is_exhausted()) end_recording_for_want_of_space();
     return false;
   }
   writer.open(chunk, process::thread_id(), first_ns, flags);
   return true;
+}
+
+// Null: no room for one more living thread, or not a thread of this process but of one that shares its memory (clone with
+// CLONE_VM alone), which the kernel would call gone at once.
+[[nodiscard]] ThreadWriter* own_writer(std::uint64_t first_ns) {
+  const std::uint32_t run = state.run.load(std::memory_order_relaxed);
+  if (thread_writer == nullptr) {
+    if (process::pid() != state.file.header()->pid) return nullptr;
+    return thread_writer = state.writers.take(process::thread_id(), first_ns, run);
+  }
+  if (thread_writer->run.load(std::memory_order_relaxed) != run) [[unlikely]] {
+    thread_writer->writer.forget();
+    thread_writer->run.store(run, std::memory_order_relaxed);
+  }
+  return thread_writer;
+}
+
+// The helper's.
+void tidy_writers() {
+  if (!is_live()) return;
+  (void)state.writers.grow();
+  state.writers.close_dead(kLeftChunks, state.run.load(std::memory_order_relaxed));
 }
 
 LossReason reason_for_no_chunk() {
@@ -192,6 +220,7 @@ std::uint64_t wall_ns() {
 
 void fill_header(FileHeader& header) {
   header.version = kTraceVersion;
+  header.minor = kTraceMinor;
   header.header_bytes = kHeaderBytes;
   header.chunk_bytes = kChunkBytes;
   header.pid = process::pid();
@@ -200,6 +229,13 @@ void fill_header(FileHeader& header) {
   header.start_ns = now_ns();
   header.start_wall_ns = wall_ns();
   memcpy(header.magic, kTraceMagic, sizeof(kTraceMagic));
+}
+
+void warn_of_remote_file_system(const char* path) {
+  struct statfs status;
+  if (syscall(SYS_statfs, path, &status) != 0) return;
+  if (const char* const name = remote_file_system(static_cast<std::uint32_t>(status.f_type)))
+    message::trace_on_remote_file_system(path, name);
 }
 
 // Brings the module map up to the loader's state. The scan holds the loader's list lock and none of ours; the merge the
@@ -219,7 +255,7 @@ void refresh_modules() {
   state.definitions.forget();
   state.stopped_for.store(LossReason::Disabled, std::memory_order_relaxed);
   state.run.fetch_add(1, std::memory_order_relaxed);
-  return state.sites.reset();
+  return state.writers.grow() && state.sites.reset();
 }
 
 KnownSite intern_new_stack(std::uint64_t hash, const std::uintptr_t* frames, const Backtrace& trace) {
@@ -265,6 +301,7 @@ bool Recorder::start(const RecorderStart& start) {
     else message::trace_not_started(state.file.path(), error);
     return false;
   }
+  warn_of_remote_file_system(state.file.path());
   fill_header(*state.file.header());
   if (!process::claim()) {
     message::helper_not_started(ENOMEM);
@@ -275,6 +312,7 @@ bool Recorder::start(const RecorderStart& start) {
     process::disown();
     return false;
   }
+  if (!state.helper_tidies) state.helper_tidies = state.helper.add_task(&tidy_writers, kTidyPeriodNs);
   state.native_stacks.store(start.native_stacks, std::memory_order_relaxed);
   state.phase.store(Phase::Recording, std::memory_order_release);
   write_meta("cuheap", CUHEAP_VERSION);
@@ -323,19 +361,15 @@ void Recorder::record(const Event& given) {
     add_loss(state.stopped_for.load(std::memory_order_relaxed), 1);
     return;
   }
-  ThreadWriter& mine = thread_writer;
-  const std::uint32_t run = state.run.load(std::memory_order_relaxed);
-  if (mine.run != run) [[unlikely]] {
-    mine.writer.forget();
-    mine.run = run;
-  }
   Event event = given;
   if (event.time_ns == 0) event.time_ns = now_ns();
-  if (!mine.writer.has_room() && !open_chunk(mine.writer, event.time_ns, kChunkHoldsEvents)) [[unlikely]] {
+  ThreadWriter* const mine = own_writer(event.time_ns);
+  const bool has_room = mine != nullptr && (mine->writer.has_room() || open_chunk(mine->writer, event.time_ns, kChunkHoldsEvents));
+  if (!has_room) [[unlikely]] {
     add_loss(reason_for_no_chunk(), 1);
     return;
   }
-  mine.writer.append(event);
+  mine->writer.append(event);
 }
 
 NameId Recorder::define_name(const HookScope& scope, const char* text, std::size_t size) {
@@ -394,7 +428,7 @@ void Recorder::after_fork_in_child() {
   state.definitions.forget();
   state.helper.forget();
   state.file.forget();
-  thread_writer.writer.forget();
+  thread_writer = nullptr;
 }
 
 }  // namespace cuheap

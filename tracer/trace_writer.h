@@ -10,7 +10,8 @@
 
 namespace cuheap {
 
-/// A thread's open chunk and what its encoder remembers. Lives in thread-local or static storage; zero means none.
+/// An open chunk and what its encoder remembers; zero means none. One thread writes at a time; who else may go on with it,
+/// and when, is the WriterTable's business.
 class TraceWriter {
  public:
   bool is_open() const { return header_ != nullptr; }
@@ -19,6 +20,7 @@ class TraceWriter {
 
   /// Takes over a chunk of state Stock.
   void open(ChunkHeader* chunk, std::uint32_t thread, std::uint64_t first_ns, std::uint32_t flags) {
+    begin();
     header_ = chunk;
     at_ = reinterpret_cast<std::uint8_t*>(chunk + 1);
     end_ = reinterpret_cast<std::uint8_t*>(chunk) + kChunkBytes;
@@ -30,21 +32,41 @@ class TraceWriter {
     chunk->first_ns = first_ns;
     chunk->last_ns = first_ns;
     std::atomic_ref<ChunkState>(chunk->state).store(ChunkState::Open, std::memory_order_release);
+    end();
+  }
+
+  /// Goes on for another thread, whose first event has this time, once the one before can never write again. Where that is
+  /// not possible the chunk is closed: the dead thread was stopped in the middle of a record and its deltas are in doubt, or
+  /// the chunk is full, or time would run back in it.
+  void pass_to(std::uint32_t thread, std::uint64_t first_ns) {
+    const bool is_whole = !std::atomic_ref<bool>(is_writing_).load(std::memory_order_acquire);
+    sequence_ = 0;
+    if (!is_whole || deltas_.time_ns > first_ns || !has_room(2 * kMaxEventBytes)) return close();
+    begin();
+    at_ = encode_thread(thread, at_);
+    commit();
+    end();
   }
 
   /// The chunk must not be touched afterwards: the helper may unmap it at once.
   void close() {
-    if (header_ != nullptr) std::atomic_ref<ChunkState>(header_->state).store(ChunkState::Closed, std::memory_order_release);
-    header_ = nullptr;
+    begin();
+    ChunkHeader* const chunk = header_;
+    header_ = nullptr;  // first: whoever finds this writer stopped here must not touch the chunk either
     at_ = end_ = nullptr;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (chunk != nullptr) std::atomic_ref<ChunkState>(chunk->state).store(ChunkState::Closed, std::memory_order_release);
+    end();
   }
 
   /// Needs has_room().
   void append(const Event& event) {
+    begin();
     at_ = encode_event(deltas_, event, at_);
     header_->last_ns = deltas_.time_ns;
     header_->events = header_->events + 1;
     commit();
+    end();
   }
 
   /// Needs has_room(kMaxDefinitionBytes); kMaxEventBytes for a SiteNode.
@@ -59,6 +81,18 @@ class TraceWriter {
     header_ = nullptr;
     at_ = end_ = nullptr;
     sequence_ = 0;
+    end();
+  }
+
+  // Around every change. A thread may end between any two instructions (exit from a signal handler, asynchronous
+  // cancellation), and what it leaves is whole only outside of these two. The fences keep the compiler from moving work out.
+  void begin() {
+    std::atomic_ref<bool>(is_writing_).store(true, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  void end() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    std::atomic_ref<bool>(is_writing_).store(false, std::memory_order_release);
   }
 
  private:
@@ -72,6 +106,7 @@ class TraceWriter {
   std::uint8_t* at_ = nullptr;
   std::uint8_t* end_ = nullptr;
   std::uint32_t sequence_ = 0;
+  bool is_writing_ = false;
   ChunkDeltas deltas_ = {};
 };
 

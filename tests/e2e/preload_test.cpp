@@ -204,6 +204,20 @@ TEST(Preload, SeesAFreeInAStaticDestructor) {
   expect_lived(host, 20041, Family::Device);
 }
 
+TEST(Preload, LosesNothingOfManyShortThreads) {
+  Host host("short_threads 20000");
+
+  ASSERT_EQ(host.result.exit_code, 0) << host.result.errors;
+  expect_whole(host);
+  EXPECT_EQ(host.events(EventKind::Allocate).size(), host.events(EventKind::Free).size());
+  std::size_t seen = 0;
+  std::uint64_t bytes = 0;
+  for (const Event& event : host.events(EventKind::Allocate)) seen += event.size == 20160;
+  for (const auto& entry : std::filesystem::directory_iterator(host.directory())) bytes += entry.file_size();
+  EXPECT_EQ(seen, 20'000u);
+  EXPECT_LE(bytes, std::uint64_t{8} << 20) << "one chunk each would be 1250 MiB";
+}
+
 TEST(Preload, CountsEveryEventOfEveryThread) {
   Host host("threads");
 

@@ -9,6 +9,9 @@ namespace cuheap {
 /// Zeroed pages from the kernel, or null. Never from the host's heap.
 [[nodiscard]] void* map_pages(std::size_t bytes);
 void unmap_pages(void* pages, std::size_t bytes);
+/// Pages for reading and writing, of a file or not, that are never locked into memory and never count as such; null with
+/// errno if the system has none. `flags` as for mmap; `bytes` is a multiple of the page.
+[[nodiscard]] void* map_unlocked(std::size_t bytes, int flags, int file, std::uint64_t offset);
 
 class Arena {
  public:

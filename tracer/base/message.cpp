@@ -101,6 +101,13 @@ void directory_not_usable(const char* directory, int error_number) {
         .text("; the program runs without being recorded (set CUHEAP_DIR to a writable folder)").send();
 }
 
+void trace_on_remote_file_system(const char* path, const char* file_system) {
+  static constinit std::atomic<bool> said{false};
+  if (first_time(said))
+    MessageLine().text(path).text(" is on ").text(file_system)
+        .text(": if its server fails or is full, events are lost without a count (set CUHEAP_DIR to a local folder, or use cuheap run)").send();
+}
+
 void trace_stopped(const char* path, int error_number) {
   static constinit std::atomic<bool> said{false};
   if (first_time(said))

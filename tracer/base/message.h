@@ -29,6 +29,7 @@ namespace message {
 
 void trace_not_started(const char* path, int error_number);
 void directory_not_usable(const char* directory, int error_number);
+void trace_on_remote_file_system(const char* path, const char* file_system);
 void trace_stopped(const char* path, int error_number);
 void trace_reached_max_size(const char* path, std::uint64_t bytes);
 void helper_not_started(int error_number);

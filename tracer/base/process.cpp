@@ -2,7 +2,10 @@
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 #include "tracer/base/arena.h"
 #include "tracer/base/keep_errno.h"
@@ -22,6 +25,14 @@ struct CachedThread {
   std::uint32_t pid;
 };
 constinit thread_local CachedThread cached_thread __attribute__((tls_model("initial-exec"))) = {0, 0};
+
+// The clock of a thread of this process (the encoding is the kernel's own: clock_getcpuclockid) is there as long as the
+// thread. Signal 0 would ask the same, but a sandbox may end a process for sending one.
+bool has_clock(std::uint32_t thread) {
+  constexpr clockid_t kOfAThread = 4, kSchedulerTime = 2;
+  timespec time;
+  return clock_gettime(static_cast<clockid_t>(~thread << 3) | kOfAThread | kSchedulerTime, &time) == 0 || errno != EINVAL;
+}
 
 }  // namespace
 
@@ -62,6 +73,12 @@ std::uint32_t thread_id() {
   cached_thread.id = static_cast<std::uint32_t>(syscall(SYS_gettid));
   cached_thread.pid = owner_pid;
   return cached_thread.id;
+}
+
+// Our own clock last: once it is refused the answer before means nothing, and what a sandbox refuses it refuses for good.
+bool is_thread_gone(std::uint32_t thread) {
+  const KeepErrno keep;
+  return !has_clock(thread) && has_clock(static_cast<std::uint32_t>(syscall(SYS_gettid)));
 }
 
 void set_exiting() { exiting.store(true, std::memory_order_relaxed); }

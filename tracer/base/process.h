@@ -28,6 +28,8 @@ std::uint32_t pid();
 std::uint32_t parent_pid();
 /// Kernel thread id of the caller; one system call a thread.
 std::uint32_t thread_id();
+/// True only if that thread of this process can never run again. Where the question is not allowed: false.
+bool is_thread_gone(std::uint32_t thread);
 
 /// Set by the lifecycle once exit has begun: from then on no driver call of ours.
 void set_exiting();

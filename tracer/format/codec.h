@@ -210,6 +210,11 @@ inline std::uint8_t* encode_event(ChunkDeltas& deltas, const Event& e, std::uint
   return is_fast(e) ? codec::encode_fast(deltas, e, out) : codec::encode_general(deltas, e, out);
 }
 
+/// Appends the record that hands the chunk to another thread; needs kMaxEventBytes of room.
+inline std::uint8_t* encode_thread(std::uint32_t thread, std::uint8_t* out) {
+  return codec::RecordBuilder(out, RecordKind::Thread).number(thread).finish();
+}
+
 // Definitions; each needs kMaxDefinitionBytes of room (SiteNode: kMaxEventBytes).
 inline std::uint8_t* encode_definition(const SiteNode& d, std::uint8_t* out) {
   return codec::RecordBuilder(out, RecordKind::SiteNode).number(d.id).number(d.parent)
@@ -266,6 +271,11 @@ class ChunkDecoder {
       in_ = body + length;
       if (static_cast<RecordKind>(tag) == RecordKind::State) {
         if (!state(fields)) return damaged();
+        continue;
+      }
+      if (static_cast<RecordKind>(tag) == RecordKind::Thread) {
+        thread_ = fields.number32();
+        if (fields.broken()) return damaged();
         continue;
       }
       const Decoded what = general(static_cast<RecordKind>(tag), fields, record);

@@ -5,7 +5,7 @@
 //   +-----------------+  kHeaderBytes
 //   | chunk 0         |  kChunkBytes each: ChunkHeader, then records up to `committed`, then bytes without meaning
 //   | chunk 1         |
-//   | ...             |  a chunk belongs to one thread; a chunk whose state is Stock was prepared and never used
+//   | ...             |  a chunk belongs to one thread at a time; a chunk whose state is Stock was prepared and never used
 //   +-----------------+
 //
 // Little endian. Any prefix of a valid file is a valid file. Damage inside a chunk costs that chunk's rest.
@@ -19,6 +19,7 @@ namespace cuheap {
 
 constexpr char kTraceMagic[8] = {'c', 'u', 'h', 'e', 'a', 'p', '\r', '\n'};
 constexpr std::uint32_t kTraceVersion = 1;
+constexpr std::uint32_t kTraceMinor = 1;  // what was added within the version; never a reason to refuse a file
 constexpr std::uint32_t kHeaderBytes = 4096;
 constexpr std::uint32_t kChunkBytes = 64 * 1024;
 constexpr std::uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
@@ -36,6 +37,7 @@ struct FileHeader {
   std::uint64_t end_ns;         // CLOCK_MONOTONIC of an orderly end; 0: killed, or still running
   std::uint64_t lost_events[static_cast<std::size_t>(LossReason::kCount)];  // by LossReason, counted in place
   std::uint64_t chunks;         // how many chunks the writer has prepared (a hint; the file's length decides)
+  std::uint32_t minor;          // kTraceMinor of the writer
 };
 static_assert(sizeof(FileHeader) <= kHeaderBytes);
 
@@ -46,8 +48,8 @@ constexpr std::uint32_t kChunkHoldsEvents = 2;
 struct ChunkHeader {
   std::uint32_t magic;      // kChunkMagic once prepared
   ChunkState state;
-  std::uint32_t thread;     // kernel thread id
-  std::uint32_t sequence;   // nth chunk of this thread
+  std::uint32_t thread;     // kernel thread id of the first writer; Thread records say who goes on
+  std::uint32_t sequence;   // nth chunk that this thread began
   std::uint32_t flags;
   std::uint32_t committed;  // bytes of whole records behind this header; stored last, with release order
   std::uint64_t first_ns;   // time deltas start here
@@ -81,6 +83,7 @@ enum class RecordKind : std::uint8_t {
   None = 0,            // never written: a zero byte inside `committed` is damage
   State = 1,           // floor family device(folded) stream context phase flags: holds for the fast records behind it
   Event = 2,           // kind floor family flags device(folded) dt address size stream context extra0 extra1 site phase
+  Thread = 3,          // thread: whose the records behind it are; its writer before is gone. Deltas and State go on
   SiteNode = 16,       // id parent FrameKind a b: see FrameKind
   Module = 17,         // id base size path build_id(bytes as string)
   Code = 18,           // id Language first_line function file: a function known by name

@@ -150,6 +150,32 @@ TEST(Codec, FlippedBytesNeverReadOutside) {
   }
 }
 
+// What the fast records remember goes on over the hand-over: a reader that skips the record loses the thread, nothing else.
+TEST(Codec, HandsAChunkToAnotherThread) {
+  std::uint8_t bytes[4 * kMaxEventBytes];
+  ChunkDeltas deltas;
+  deltas.time_ns = 1000;
+  std::uint8_t* out = encode_event(deltas, allocate(1010, 0x7f0000000000, 4096, 3), bytes);
+  out = encode_thread(4242, out);
+  out = encode_event(deltas, allocate(1020, 0x7f0000001000, 4096, 3), out);
+
+  const std::vector<Event> events = decode({bytes, out}, 1000);
+
+  ASSERT_EQ(events.size(), 2u);
+  Event second = allocate(1020, 0x7f0000001000, 4096, 3);
+  second.thread = 4242;
+  EXPECT_EQ(events[0], allocate(1010, 0x7f0000000000, 4096, 3));
+  EXPECT_EQ(events[1], second);
+}
+
+TEST(Codec, RefusesAThreadThatIsNoThreadId) {
+  std::uint8_t bytes[kMaxEventBytes];
+  std::uint8_t* const out = codec::RecordBuilder(bytes, RecordKind::Thread).number(std::uint64_t{1} << 32).finish();
+  Decoded last{};
+  decode({bytes, out}, 1000, &last);
+  EXPECT_EQ(last, Decoded::Damaged);
+}
+
 TEST(Codec, SkipsUnknownKindsAndUnknownFields) {
   std::uint8_t bytes[1024];
   ChunkDeltas deltas;

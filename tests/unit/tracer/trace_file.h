@@ -61,7 +61,7 @@ inline void read_chunk(ReadTrace& trace, const ChunkHeader& header, const std::u
   std::uint32_t events = 0;
   for (Decoded what; (what = decoder.next(record)) != Decoded::End;) {
     switch (what) {
-      case Decoded::Event: trace.events[header.thread].push_back(record.event); ++events; break;
+      case Decoded::Event: trace.events[record.event.thread].push_back(record.event); ++events; break;
       case Decoded::SiteNode:
         if (record.site_node.parent != 0 && !trace.sites.contains(record.site_node.parent)) trace.problems.push_back("parent after child");
         trace.sites[record.site_node.id] = record.site_node;

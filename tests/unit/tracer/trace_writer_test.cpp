@@ -22,6 +22,7 @@ TEST(TraceFormat, LiesWhereTheDocumentSays) {
   EXPECT_EQ(offsetof(FileHeader, end_ns), 48u);
   EXPECT_EQ(offsetof(FileHeader, lost_events), 56u);
   EXPECT_EQ(offsetof(FileHeader, chunks), 120u);
+  EXPECT_EQ(offsetof(FileHeader, minor), 128u);
   EXPECT_EQ(offsetof(ChunkHeader, magic), 0u);
   EXPECT_EQ(offsetof(ChunkHeader, state), 4u);
   EXPECT_EQ(offsetof(ChunkHeader, thread), 8u);
