@@ -3,9 +3,6 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,8 +12,10 @@
 #include <filesystem>
 #include <optional>
 
+#include "tools/commands/child_process.h"
 #include "tools/commands/install.h"
-#include "tools/model/error.h"
+#include "tools/commands/staging.h"
+#include "tools/commands/trim.h"
 #include "tools/reader/trace_reader.h"
 
 namespace cuheap {
@@ -117,103 +116,6 @@ std::string exec_problem(const std::string& program, int error) {
   return "command not found; ./" + program + " is here, did you mean that?";
 }
 
-volatile sig_atomic_t child_pid = 0;
-
-/// A key on the terminal reaches the program by itself, as a member of the foreground group; what another process sent
-/// to us was meant for it.
-void forward(int signal, siginfo_t* info, void*) {
-  const int saved = errno;
-  if (child_pid > 0 && info->si_code != SI_KERNEL) ::kill(static_cast<pid_t>(child_pid), signal);
-  errno = saved;
-}
-
-constexpr int kForwarded[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH, SIGCONT};
-constexpr std::size_t kForwardedCount = std::size(kForwarded);
-
-/// Our handlers while the program runs; the program itself gets what we were given.
-class SignalForwarding {
- public:
-  SignalForwarding() {
-    struct sigaction action {};
-    action.sa_sigaction = forward;
-    action.sa_flags = SA_SIGINFO | SA_RESTART;
-    for (std::size_t i = 0; i < kForwardedCount; ++i) ::sigaction(kForwarded[i], &action, &old_[i]);
-    action.sa_handler = SIG_DFL;
-    action.sa_flags = 0;
-    ::sigaction(SIGCHLD, &action, &old_child_);  // ignored, it would take the exit status away
-    ::sigaction(SIGPIPE, &action, &old_pipe_);
-    sigset_t all;
-    ::sigfillset(&all);
-    ::sigprocmask(SIG_BLOCK, &all, &old_mask_);  // until the child's number is known
-  }
-  ~SignalForwarding() {
-    for (std::size_t i = 0; i < kForwardedCount; ++i) ::sigaction(kForwarded[i], &old_[i], nullptr);
-  }
-  void restore_in_child() const {
-    for (std::size_t i = 0; i < kForwardedCount; ++i) ::sigaction(kForwarded[i], &old_[i], nullptr);
-    ::sigaction(SIGCHLD, &old_child_, nullptr);
-    ::sigaction(SIGPIPE, &old_pipe_, nullptr);
-    ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
-  }
-  void begin(pid_t child) {
-    child_pid = child;
-    ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
-  }
-
- private:
-  struct sigaction old_[kForwardedCount] {};
-  struct sigaction old_child_ {};
-  struct sigaction old_pipe_ {};
-  sigset_t old_mask_{};
-};
-
-[[noreturn]] void become(const LaunchOptions& options, int report_fd) {
-  std::vector<char*> arguments;
-  for (const std::string& word : options.command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  // Whoever kills us means the program: it must not stay behind, holding the GPU.
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (options.stdout_to_stderr) ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  ::execvp(arguments[0], arguments.data());
-  const int error = errno;
-  [[maybe_unused]] const ssize_t written = ::write(report_fd, &error, sizeof error);
-  ::_exit(127);
-}
-
-int status_of(pid_t child) {
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return 127;
-  }
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-/// The program's end as a shell tells it; `exec_error` is set if it never began.
-int run_program(const LaunchOptions& options, int& exec_error) {
-  int report[2];
-  if (::pipe2(report, O_CLOEXEC) != 0)
-    throw Error(fmt::format("cannot start {}: {}", options.command[0], std::strerror(errno)));
-  SignalForwarding signals;
-  std::fflush(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    signals.restore_in_child();
-    become(options, report[1]);
-  }
-  ::close(report[1]);
-  signals.begin(child);
-  if (child < 0) {
-    exec_error = errno;
-    ::close(report[0]);
-    return 127;
-  }
-  ssize_t got = 0;
-  while ((got = ::read(report[0], &exec_error, sizeof exec_error)) < 0 && errno == EINTR) {}
-  if (got <= 0) exec_error = 0;
-  ::close(report[0]);
-  return status_of(child);
-}
-
 }  // namespace
 
 void tell(const std::string& line) {
@@ -222,6 +124,7 @@ void tell(const std::string& line) {
 
 LaunchResult launch(const LaunchOptions& options) {
   LaunchResult result;
+  if (!options.simgpu.empty()) static_cast<void>(find_simulated_gpu());  // before anything is made that would stay behind
   std::string problem;
   std::string library;
   std::optional<std::string> directory;
@@ -230,17 +133,22 @@ LaunchResult launch(const LaunchOptions& options) {
     if (directory) library = *found;
   }
   if (!directory) tell(fmt::format("not recording: {}; the program runs as without cuheap", problem));
-  set_environment(options, library, directory.value_or(""));
-  int exec_error = 0;
-  result.status = run_program(options, exec_error);
-  result.started = exec_error == 0;
-  if (exec_error != 0) {
-    tell(fmt::format("{}: {}", options.command[0], exec_problem(options.command[0], exec_error)));
-    result.status = exec_error == EACCES ? 126 : 127;
+  const std::optional<std::string> staging =
+      directory ? make_staging_folder(*directory, options.stage) : std::nullopt;
+  set_environment(options, library, staging ? *staging : directory.value_or(""));
+  const ChildEnd end = run_child(options.command, options.stdout_to_stderr);
+  result.status = end.status;
+  result.signal = end.signal;
+  result.started = end.exec_error == 0;
+  if (directory) trim_traces(staging.value_or(*directory));
+  if (staging) move_traces(*staging, *directory);
+  if (!result.started) {
+    tell(fmt::format("{}: {}", options.command[0], exec_problem(options.command[0], end.exec_error)));
+    result.status = end.exec_error == EACCES ? 126 : 127;
     std::error_code ignored;
     if (directory) fs::remove(*directory, ignored);  // only if it is empty
   }
-  result.directory = directory.value_or("");
+  result.directory = staging && holds_traces(*staging) ? *staging : directory.value_or("");
   return result;
 }
 

@@ -6,6 +6,7 @@
 
 #include "tools/analysis/summary.h"
 #include "tools/commands/answers.h"
+#include "tools/commands/child_process.h"
 #include "tools/commands/command.h"
 #include "tools/commands/device_table.h"
 #include "tools/commands/launch.h"
@@ -33,7 +34,7 @@ bool has_traces(const std::string& directory) {
 }
 
 /// The shortest answer, and where the long ones are. The program's exit status never depends on it.
-void conclude(const LaunchResult& result) {
+void sum_up(const LaunchResult& result) {
   try {
     const Trace trace = open_trace(result.directory);
     print_losses(trace, stderr);
@@ -43,19 +44,23 @@ void conclude(const LaunchResult& result) {
   tell(fmt::format("recorded into {}; next: cuheap report {}", result.directory, result.directory));
 }
 
-int run(const RunArguments& arguments) {
-  const LaunchResult result = launch(arguments.launch);
-  if (!result.started || result.directory.empty()) return result.status;
+void conclude(const LaunchResult& result, bool quiet) {
   if (!has_traces(result.directory)) {
     std::error_code ignored;
-    if (!arguments.quiet) {
+    if (!quiet) {
       tell(std::filesystem::exists(result.directory, ignored) ? "no trace: the program never initialised CUDA"
                                                               : "no trace: " + result.directory + " was removed during the run");
     }
     std::filesystem::remove(result.directory, ignored);  // only if it is empty
-  } else if (!arguments.quiet) {
-    conclude(result);
+  } else if (!quiet) {
+    sum_up(result);
   }
+}
+
+int run(const RunArguments& arguments) {
+  const LaunchResult result = launch(arguments.launch);
+  if (result.started && !result.directory.empty()) conclude(result, arguments.quiet);
+  if (result.signal != 0) die_by(result.signal);
   return result.status;
 }
 
@@ -70,6 +75,8 @@ Action define_run(CLI::App& app) {
       app.add_option("--simgpu", arguments->launch.simgpu,
                      "run on the make-believe GPU: a device such as h100-80g, or 24GiB, 2x80GiB");
   simgpu->expected(0, 1);
+  app.add_flag("--stage", arguments->launch.stage,
+               "record into a folder below TMPDIR and move it to the run directory at the end; network file systems get this unasked");
   app.add_flag("--no-stacks", arguments->no_stacks, "record no call stacks");
   app.add_flag("-q,--quiet", arguments->quiet, "no summary at the end");
   return [arguments, simgpu](const Program& program) {

@@ -1,8 +1,10 @@
 """cli_test BUILD: cuheap as a person meets it: its answers, its one line for bad input, and what it does to the program that it runs."""
+import contextlib
 import json
 import os
 import pathlib
 import pickle
+import pty
 import signal
 import subprocess
 import sys
@@ -261,7 +263,11 @@ class Running(InFolder):
 
     def test_the_exit_status_is_the_programs(self):
         self.assertEqual(self.run_program("sh", "-c", "exit 7").returncode, 7)
-        self.assertEqual(self.run_program("sh", "-c", "kill -TERM $$").returncode, 128 + signal.SIGTERM)
+
+    def test_a_death_by_signal_is_one_for_whoever_waits(self):
+        self.assertEqual(self.run_program("sh", "-c", "kill -TERM $$").returncode, -signal.SIGTERM)
+        shell = f'"{CUHEAP}" run -q -o "{self.folder}/run" -- sh -c "kill -KILL \\$\\$"; echo $?'
+        self.assertEqual(subprocess.run(["sh", "-c", shell], capture_output=True, text=True).stdout, "137\n")
 
     def test_a_missing_program_is_127(self):
         answer = self.run_program("/nowhere/program")
@@ -304,6 +310,91 @@ class Running(InFolder):
             process.send_signal(signal.SIGTERM)
             self.assertEqual(process.stdout.read(), "got\n")
             self.assertEqual(process.wait(timeout=20), 5)
+
+    # Counts its signals; SIGUSR2 asks for the counts.
+    COUNTER = """
+import signal, sys, time
+counts = dict.fromkeys(("SIGINT", "SIGTERM", "SIGHUP", "SIGCONT", "SIGUSR1"), 0)
+def count(number, frame):
+    counts[signal.Signals(number).name] += 1
+for name in counts:
+    signal.signal(getattr(signal, name), count)
+signal.signal(signal.SIGUSR2, lambda *_: print(*(name for name in counts for _ in range(counts[name])), flush=True))
+print("ready", flush=True)
+while True:
+    time.sleep(10)
+"""
+
+    @contextlib.contextmanager
+    def counter(self):
+        """The program under `cuheap run` in a process group of its own, as a shell's job; and a function that asks it."""
+        path = self.folder / "counter.py"
+        path.write_text(self.COUNTER)
+        with subprocess.Popen([CUHEAP, "run", "-q", "-o", self.folder / "run", "--", sys.executable, path], stdout=subprocess.PIPE,
+                              text=True, stderr=subprocess.DEVNULL, preexec_fn=os.setpgrp) as process:
+            try:
+                self.assertEqual(process.stdout.readline(), "ready\n")
+
+                def ask():
+                    time.sleep(0.2)
+                    process.send_signal(signal.SIGUSR2)
+                    return process.stdout.readline().split()
+
+                yield process, ask
+            finally:
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def test_a_signal_to_the_group_comes_once(self):
+        with self.counter() as (process, ask):
+            os.killpg(process.pid, signal.SIGINT)
+            self.assertEqual(ask(), ["SIGINT"])
+            os.killpg(process.pid, signal.SIGTERM)
+            os.killpg(process.pid, signal.SIGHUP)
+            self.assertEqual(ask(), ["SIGINT", "SIGTERM", "SIGHUP"])
+
+    def test_a_signal_to_us_alone_comes_once(self):
+        with self.counter() as (process, ask):
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(ask(), ["SIGTERM"])
+            os.killpg(process.pid, signal.SIGTERM)
+            self.assertEqual(ask(), ["SIGTERM", "SIGTERM"])
+            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGUSR1)
+            self.assertEqual(ask(), ["SIGTERM", "SIGTERM", "SIGTERM", "SIGUSR1"])
+
+    def test_a_key_at_the_terminal_comes_once(self):
+        path = self.folder / "counter.py"
+        path.write_text(self.COUNTER)
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execv(CUHEAP, [CUHEAP, "run", "-q", "-o", str(self.folder / "run"), "--", sys.executable, str(path)])
+        try:
+            with os.fdopen(terminal, "rb+", buffering=0) as console:
+                self.assertEqual(console.readline(), b"ready\r\n")
+                console.write(b"\x03")
+                time.sleep(0.2)
+                os.kill(pid, signal.SIGUSR2)
+                self.assertEqual(console.readline().replace(b"^C", b""), b"SIGINT\r\n")
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+    def test_a_stop_at_the_terminal_stops_us_too_and_fg_wakes_both(self):
+        with self.counter() as (process, ask):
+            for woken in (["SIGCONT"], ["SIGCONT", "SIGCONT"]):
+                os.killpg(process.pid, signal.SIGTSTP)
+                stopped, status = os.waitpid(process.pid, os.WUNTRACED)
+                self.assertEqual([stopped, os.WIFSTOPPED(status)], [process.pid, True])
+                os.killpg(process.pid, signal.SIGCONT)
+                self.assertEqual(ask(), woken)
+
+    def test_a_stop_of_the_program_alone_is_seen_by_whoever_waits(self):
+        with subprocess.Popen([CUHEAP, "run", "-q", "-o", self.folder / "run", "--", "sh", "-c", "kill -STOP $$; echo woken"],
+                              stdout=subprocess.PIPE, text=True, preexec_fn=os.setpgrp) as process:
+            self.assertTrue(os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1]))
+            process.send_signal(signal.SIGCONT)
+            self.assertEqual(process.stdout.read(), "woken\n")
+            self.assertEqual(process.wait(timeout=20), 0)
 
     def test_a_killed_recorder_leaves_no_program_behind(self):
         with subprocess.Popen([CUHEAP, "run", "-o", self.folder / "run", "--", "sh", "-c", "echo $$; exec sleep 60"],
@@ -362,6 +453,51 @@ print("status", status)
         summary = json.loads(cuheap("summary", self.folder / "run", "--json").stdout)
         self.assertEqual(summary["ground"], "simulated")
         self.assertEqual(summary["devices"][0]["floors"]["allocation"]["peak"], 60004)
+
+    def test_a_program_that_leaves_without_a_word_takes_no_more_of_the_disk_than_it_wrote(self):
+        path = self.program()[1]
+        for how in ("os._exit(0)", "os.kill(os.getpid(), 9)", "sys.exit()"):
+            path.write_text(self.PROGRAM + "import os\n" + how)
+            run = self.folder / how[:7]
+            cuheap("run", "-q", "--simgpu=24GiB", "--pool", "off", "-o", run, "--", sys.executable, path, 20001)
+            [trace] = run.iterdir()
+            self.assertLess(trace.stat().st_blocks * 512, 200_000, how)
+            self.assertLess(trace.stat().st_size, 1_000_000, how)
+            answer = json.loads(cuheap("summary", run, "--json").stdout)
+            self.assertEqual(answer["devices"][0]["floors"]["allocation"]["peak"], 20001, how)
+            self.assertEqual(answer.get("damage", []), [], how)
+
+    def test_a_staged_run_ends_up_in_its_directory(self):
+        local = self.folder / "local"
+        local.mkdir()
+        answer = cuheap("run", "-q", "--stage", "--simgpu=24GiB", "--pool", "off", "-o", self.folder / "run", "--", *self.program(20001),
+                        env={**os.environ, "TMPDIR": str(local)})
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertIn(f"recording into {local}/cuheap-", answer.stderr)
+        self.assertEqual(list(local.iterdir()), [])
+        [trace] = (self.folder / "run").iterdir()
+        self.assertLess(trace.stat().st_blocks * 512, 200_000)
+        summary = json.loads(cuheap("summary", self.folder / "run", "--json").stdout)
+        self.assertEqual(summary["devices"][0]["floors"]["allocation"]["peak"], 20001)
+
+    def test_a_staged_trace_that_is_still_written_stays_where_it_is(self):
+        local = self.folder / "local"
+        local.mkdir()
+        path = self.program()[1]
+        # The shell ends, the program that it started does not.
+        path.write_text(self.PROGRAM + "sys.stdout.close()\nimport os, time\nopen(sys.argv[0] + '.ready', 'w').close()\n"
+                        "while not os.path.exists(sys.argv[0] + '.go'): time.sleep(0.01)\n")
+        script = f'"{sys.executable}" "{path}" 20001 >/dev/null 2>&1 & while [ ! -e "{path}.ready" ]; do sleep 0.05; done'
+        answer = cuheap("run", "-q", "--stage", "--simgpu=24GiB", "--pool", "off", "-o", self.folder / "run", "--", "sh", "-c", script,
+                        env={**os.environ, "TMPDIR": str(local)})
+        try:
+            self.assertIn("is still being written", answer.stderr)
+            [folder] = local.iterdir()
+            self.assertEqual(len(list(folder.glob("*.cuheap"))), 1)
+            self.assertFalse(any((self.folder / "run").glob("*")) if (self.folder / "run").exists() else False)
+        finally:
+            pathlib.Path(f"{path}.go").touch()
+            time.sleep(0.3)
 
     def test_a_python_program_without_python_frames_is_told_so(self):
         cuheap("run", "-q", "--simgpu=24GiB", "-o", self.folder / "run", "--", *self.program(20001))
