@@ -105,7 +105,8 @@ void trace_on_remote_file_system(const char* path, const char* file_system) {
   static constinit std::atomic<bool> said{false};
   if (first_time(said))
     MessageLine().text(path).text(" is on ").text(file_system)
-        .text(": if its server fails or is full, events are lost without a count (set CUHEAP_DIR to a local folder, or use cuheap run)").send();
+        .text(": if its server fails or is full, events are lost without a count")
+        .text(" (set CUHEAP_DIR to a local folder, or use cuheap run)").send();
 }
 
 void trace_stopped(const char* path, int error_number) {
