@@ -83,7 +83,12 @@ CUresult Pool::address_range(CUdeviceptr* base, std::size_t* size, CUdeviceptr a
   bool is_ours = false;
   const bool found = find_block(address, &block, &is_ours);
   if (!is_ours || (base == nullptr && size == nullptr)) return shared_.driver->cuMemGetAddressRange_v2(base, size, address);
-  if (!found) return CUDA_ERROR_NOT_FOUND;  // as after a native free
+  // It is asked all the same: without a context, with one that has ended or has failed, it has another answer.
+  CUdeviceptr mapped = 0;
+  std::size_t bytes = 0;
+  const CUresult asked = shared_.driver->cuMemGetAddressRange_v2(&mapped, &bytes, found ? address : unmapped(address));
+  const bool is_about_memory = asked == CUDA_SUCCESS || asked == CUDA_ERROR_NOT_FOUND || asked == CUDA_ERROR_INVALID_VALUE;
+  if (!found || !is_about_memory) return asked;  // unknown, as after a native free
   if (base != nullptr) *base = block.address;
   if (size != nullptr) *size = block.bytes;
   return CUDA_SUCCESS;

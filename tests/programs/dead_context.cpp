@@ -35,13 +35,15 @@ class Other {
   std::thread thread_{[this] { run(); }};
 };
 
-void ask(const char* who, CUdeviceptr earlier) {
+void ask(const char* who, CUdeviceptr earlier, CUdeviceptr others) {
   std::printf("%s\n", who);
   CUdeviceptr small = 0, large = 0;
   size_t free = 0, total = 0;
   SAY(cuMemAlloc(&small, 20190));
   SAY(cuMemAlloc(&large, 40 << 20));
   SAY(cuMemGetInfo(&free, &total));
+  SAY(cuMemGetAddressRange(nullptr, &free, earlier));
+  SAY(cuMemGetAddressRange(nullptr, &free, others));
   SAY(cuMemFreeAsync(earlier, nullptr));
   SAY(cuMemFree(earlier));
 }
@@ -62,6 +64,9 @@ CUcontext make(bool reset, CUdevice device) {
 void tell(bool reset) {
   CUdevice device = 0;
   SAY(cuInit(0));
+  CUcontext second = nullptr;
+  SAY(cuCtxCreate(&second, nullptr, 0, device));
+  const CUdeviceptr others = allocate(20197);
   CUcontext context = make(reset, device);
   CUdeviceptr earlier = allocate(20191);
   Other other;
@@ -70,9 +75,9 @@ void tell(bool reset) {
     SAY(cuMemFree(allocate(20192)));
   });
   end(reset, device, context);
-  other.does([&] { ask("after the end", earlier); });
+  other.does([&] { ask("after the end", earlier, others); });
   context = make(reset, device);
-  other.does([&] { ask("while there is another", earlier); });
+  other.does([&] { ask("while there is another", earlier, others); });
   other.does([&] {
     SAY(cuCtxSetCurrent(context));
     SAY(cuMemFree(allocate(20193)));
