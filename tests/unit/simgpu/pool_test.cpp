@@ -1,3 +1,7 @@
+#include <unistd.h>
+
+#include <thread>
+
 #include "fixture.h"
 
 namespace cuheap::sim::test {
@@ -115,6 +119,58 @@ TEST_F(MemPools, TakeTheExactSizeWhereAWholeSegmentDoesNotFit) {
   simgpu_set_capacity(0, 24 * kGiB);
   EXPECT_CU(cuMemFreeAsync(block, s));
   EXPECT_CU(cuStreamSynchronize(s));
+}
+
+TEST_F(MemPools, FreeingPoolMemoryWaitsForNothing) {
+  const CUstream s = stream(), busy = stream();
+  const CUdeviceptr other = allocate(4096);
+  CUdeviceptr block = 0;
+  ASSERT_CU(cuMemAllocAsync(&block, 4096, s));
+  ASSERT_EQ(simgpu_hold_stream(busy, 1), 0);
+  ASSERT_CU(cuMemsetD8Async(other, 1, 4096, busy));
+
+  std::thread holder([&] {
+    cuCtxSetCurrent(context_);
+    for (int i = 0; i < 3000 && cuStreamQuery(busy) == CUDA_ERROR_NOT_READY; ++i) ::usleep(1000);
+    simgpu_hold_stream(busy, 0);  // so that a free that waits fails and does not hang
+  });
+  EXPECT_CU(cuMemFree(block));
+  EXPECT_CU_ERROR(CUDA_ERROR_NOT_READY, cuStreamQuery(busy)) << "held still: the free did not wait for it";
+  ASSERT_EQ(simgpu_hold_stream(busy, 0), 0);
+  holder.join();
+}
+
+TEST_F(MemPools, APoolEndsAtItsLargestSize) {
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  properties.maxSize = 48 * kMiB;
+  CUmemoryPool own = nullptr;
+  ASSERT_CU(cuMemPoolCreate(&own, &properties));
+  const CUstream s = stream();
+  CUdeviceptr one = 0, two = 0, three = 0;
+
+  EXPECT_CU(cuMemAllocFromPoolAsync(&one, 32 * kMiB, own, s));
+  EXPECT_CU_ERROR(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocFromPoolAsync(&three, 18 * kMiB, own, s));
+  EXPECT_CU(cuMemAllocFromPoolAsync(&two, 16 * kMiB, own, s));
+  for (const CUdeviceptr block : {one, two}) EXPECT_CU(cuMemFreeAsync(block, s));
+  EXPECT_CU(cuMemPoolDestroy(own));
+}
+
+TEST_F(MemPools, TheStreamsDeviceDecidesNotTheCurrentContext) {
+  CUcontext second = nullptr;
+  ASSERT_CU(cuDevicePrimaryCtxRetain(&second, 1));
+  const CUstream s = stream();
+  CUdeviceptr block = 0;
+  int device = -1;
+  ASSERT_CU(cuCtxPushCurrent(second));
+  ASSERT_CU(cuMemAllocAsync(&block, 4096, s));
+  ASSERT_CU(cuCtxPopCurrent(nullptr));
+
+  ASSERT_CU(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, block));
+  EXPECT_EQ(device, 0);
+  EXPECT_CU(cuMemFreeAsync(block, s));
+  EXPECT_CU(cuDevicePrimaryCtxRelease(1));
 }
 
 TEST_F(MemPools, ABlockKnowsItsPool) {

@@ -116,6 +116,17 @@ TEST_F(Vmm, ChecksEveryArgumentOfMap) {
   EXPECT_CU(cuMemMap(address + kGranuleBytes, kGranuleBytes, 0, handle, 0)) << "one handle may show in two places";
 }
 
+TEST_F(Vmm, ReservesHostPagesAndMapsWholeGranulesOfThem) {
+  const CUdeviceptr page = reserve(64 << 10), more = reserve(kGranuleBytes + 4096);
+  const auto handle = create(kGranuleBytes);
+
+  EXPECT_CU_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemMap(page, kGranuleBytes, 0, handle, 0)) << "no granule of it was reserved";
+  EXPECT_CU(cuMemMap(more, kGranuleBytes, 0, handle, 0));
+  EXPECT_CU_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemMap(more + kGranuleBytes, kGranuleBytes, 0, handle, 0));
+  EXPECT_CU_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemAddressFree(page, kGranuleBytes)) << "not the size that was asked for";
+  EXPECT_CU(cuMemAddressFree(page, 64 << 10));
+}
+
 TEST_F(Vmm, MapsOverNoPartOfAnotherMapping) {
   const auto long_one = create(4 * kMiB);
   const auto handle = create(kGranuleBytes);
