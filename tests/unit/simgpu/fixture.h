@@ -43,6 +43,9 @@ class Device : public ::testing::Test {
     while (cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS) {
     }
     cuCtxSetCurrent(nullptr);
+    // Pools outlive contexts; what one test left idle would be free memory of the next.
+    CUmemoryPool pool = nullptr;
+    if (cuDeviceGetDefaultMemPool(&pool, 0) == CUDA_SUCCESS) cuMemPoolTrimTo(pool, 0);
   }
 
   static size_t free_bytes() {
