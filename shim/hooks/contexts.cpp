@@ -8,7 +8,7 @@ namespace cuheap {
 namespace {
 
 constexpr int kUnknownDevice = -2;
-constexpr std::size_t kContexts = 256;  // contexts ever seen; beyond it the driver is asked each time
+constexpr std::size_t kContexts = 4096;  // contexts ever seen; those beyond are not followed, so nobody sees their end
 constexpr std::size_t kDevices = 128;
 
 // The life of a context as one word, so that one load tells whether it goes on: the generation, whether that one has begun at
@@ -29,7 +29,7 @@ constinit ContextEntry contexts[kContexts];
 constinit std::atomic<std::uint64_t> primaries[kDevices];
 
 ContextEntry* entry_of(std::uint64_t context) {
-  const std::size_t home = static_cast<std::size_t>((context * 0x9e3779b97f4a7c15u) >> 56);
+  const std::size_t home = static_cast<std::size_t>((context * 0x9e3779b97f4a7c15u) >> 52);
   for (std::size_t step = 0; step < 16; ++step) {
     ContextEntry& entry = contexts[(home + step) % kContexts];
     std::uint64_t present = entry.context.load(std::memory_order_acquire);

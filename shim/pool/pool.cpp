@@ -171,10 +171,16 @@ CUresult Pool::release_async(const Caller& caller, CUdeviceptr address, CUstream
   const DriverTable& driver = *shared_.driver;
   // What is no block of ours begins nowhere, and the driver says so.
   if (!find_block(address, &block, &is_ours) || block.address != address) return driver.cuMemFreeAsync(address, stream);
-  if (const CUresult refused = ask_stream(caller, address, stream); refused != CUDA_SUCCESS) return refused;
-  // The fence covers all that is queued in any context, so the stream's too, and nothing waits.
-  CUcontext context = nullptr;
   const bool is_default = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  // A named stream needs no current context, so its state is asked in one that lives.
+  const bool is_lent = !is_default && (caller.context == 0 || caller.life.is_over()) &&
+                       driver.cuCtxPushCurrent_v2(reinterpret_cast<CUcontext>(block.context)) == CUDA_SUCCESS;
+  const Caller owner{.device = caller.device, .context = block.context, .generation = block.generation};
+  const CUresult refused = ask_stream(is_lent ? owner : caller, address, stream);
+  CUcontext context = nullptr;
+  if (is_lent) driver.cuCtxPopCurrent_v2(&context);
+  if (refused != CUDA_SUCCESS) return refused;
+  // The fence covers all that is queued in any context, so the stream's too, and nothing waits.
   if (!is_default && !process::is_exiting() && driver.cuStreamGetCtx(stream, &context) == CUDA_SUCCESS) {
     const HookScope scope;
     if (scope) shared_.contexts.learn_named(number_of(context));

@@ -21,10 +21,6 @@ Seeds seeds_asked_for() {
   return seeds;
 }
 
-/// What docs/pool.md knows to be wrong: contexts that another thread ended, stream-ordered frees beside a capture, copies to
-/// another device without peer access by a name that does not say so.
-constexpr const char* kKnown = " stale async_capture far";
-
 using Environment = std::map<std::string, std::string>;
 
 RunResult run(const std::string& line, const Environment& environment, bool bare) {
@@ -64,7 +60,7 @@ TEST_P(Traffic, HasTheSameAnswersAndKeepsItsBytes) {
   for (unsigned first = seeds.first; first < seeds.first + seeds.count; first += kAtOnce) {
     const unsigned count = std::min(kAtOnce, seeds.first + seeds.count - first);
     const std::string line = std::string("traffic ") + GetParam() + " " + std::to_string(first) + " " + std::to_string(count) + " " +
-                             std::to_string(seeds.steps) + kKnown;
+                             std::to_string(seeds.steps);
     const RunResult bare = run(line, {}, true);
     ASSERT_EQ(bare.exit_code, 0) << line << "\n" << bare.errors;
     ASSERT_EQ(bare.output.find("WRONG"), std::string::npos) << line << ": the program itself is wrong";

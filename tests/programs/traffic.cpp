@@ -53,6 +53,7 @@ struct Block {
   int context = kNone;  // whose end is its end
   int value = kNone;    // what it holds; none: nobody knows
   int writer = kNone;   // the stream that may still be writing
+  bool is_lost = false; // work that nobody can wait for may still write it: never looked at again
   CUmemGenericAllocationHandle handle = 0;
   unsigned long long buffer_id = 0;
   bool is_alive = true;
@@ -176,6 +177,7 @@ class World {
     }
     return liked.empty() ? kNone : liked[below(liked.size())];
   }
+  int index_of(const Block& block) const { return static_cast<int>(&block - blocks_.data()); }
   template <typename Things>
   int any(const Things& things) {
     return any(things, [](const auto&) { return true; });
@@ -224,6 +226,7 @@ class World {
   void make_context();
   void end_context();
   void reset_device();
+  bool settle_blocks_of(int context);
   void forget_context(int context);
   void switch_context();
   void use_peer();
@@ -331,7 +334,7 @@ void World::map_memory() {
 /// No stream writes the block any more. False: the program cannot know.
 bool World::settle(Block& block) {
   if (block.writer == kNone) return true;
-  const CUresult result = told("cuStreamSynchronize of a block's writer", cuStreamSynchronize(streams_[block.writer].handle));
+  const CUresult result = told("cuStreamSynchronize of a writer", cuStreamSynchronize(streams_[block.writer].handle), block.writer);
   if (result == CUDA_SUCCESS) block.writer = kNone;
   return result == CUDA_SUCCESS;
 }
@@ -343,13 +346,12 @@ bool World::write_async(Block& block) {
   const int value = static_cast<int>(below(256));
   for (const auto& [at, bytes] : written_places(block.bytes)) {
     const CUresult result = cuMemsetD8Async(block.address + at, static_cast<unsigned char>(value), bytes, streams_[stream].handle);
-    if (told("cuMemsetD8Async", result, is_capturing(stream)) == CUDA_SUCCESS) continue;
+    if (told(is_capturing(stream) ? "captured cuMemsetD8Async" : "cuMemsetD8Async", result, index_of(block)) == CUDA_SUCCESS) continue;
     if (at != 0) block.value = kNone;
     return true;
   }
-  const size_t index = static_cast<size_t>(&block - blocks_.data());
   for (Capture& capture : captures_) {
-    if (capture.stream == stream) return capture.writes.push_back({index, value}), true;
+    if (capture.stream == stream) return capture.writes.push_back({static_cast<size_t>(index_of(block)), value}), true;
   }
   block.value = value;
   block.writer = stream;
@@ -357,7 +359,7 @@ bool World::write_async(Block& block) {
 }
 
 void World::write() {
-  const int chosen = any(blocks_, [&](const Block& b) { return b.device == current_device(); });
+  const int chosen = any(blocks_, [&](const Block& b) { return b.device == current_device() && !b.is_lost; });
   if (chosen == kNone) return;
   Block& block = blocks_[chosen];
   if (chance(60) && write_async(block)) return;
@@ -370,47 +372,48 @@ void World::write() {
     std::memset(reinterpret_cast<void*>(block.address), value, block.bytes);
   } else if (block.bytes <= 64 * kKiB && chance(50)) {
     const std::vector<unsigned char> bytes(block.bytes, byte);
-    result = told("cuMemcpyHtoD", cuMemcpyHtoD(block.address, bytes.data(), block.bytes));
+    result = told("cuMemcpyHtoD", cuMemcpyHtoD(block.address, bytes.data(), block.bytes), index_of(block));
   } else {
     for (const auto& [at, bytes] : written_places(block.bytes)) {
-      if (result == CUDA_SUCCESS) result = told("cuMemsetD8", cuMemsetD8(block.address + at, byte, bytes));
+      if (result == CUDA_SUCCESS) result = told("cuMemsetD8", cuMemsetD8(block.address + at, byte, bytes), index_of(block));
     }
-    if (result == CUDA_SUCCESS) result = told("cuStreamSynchronize", cuStreamSynchronize(nullptr));
+    const CUresult synchronized = told("cuStreamSynchronize", cuStreamSynchronize(nullptr));
+    block.is_lost = synchronized != CUDA_SUCCESS;
   }
   if (result == CUDA_SUCCESS) block.value = value;
 }
 
 /// Its bytes are as they were written.
 void World::check(Block& block) {
-  if (block.value == kNone || block.device != current_device() || !settle(block)) return;
+  if (block.value == kNone || block.is_lost || block.device != current_device() || !settle(block)) return;
   for (const auto& [at, bytes] : written_places(block.bytes)) {
     std::vector<unsigned char> now(bytes);
-    const CUresult result = told("cuMemcpyDtoH", cuMemcpyDtoH(now.data(), block.address + at, bytes));
+    const CUresult result = told("cuMemcpyDtoH", cuMemcpyDtoH(now.data(), block.address + at, bytes), index_of(block));
     if (result != CUDA_SUCCESS) return;
     const auto other = std::find_if(now.begin(), now.end(), [&](unsigned char byte) { return byte != block.value; });
     if (other == now.end()) continue;
     const size_t place = at + static_cast<size_t>(other - now.begin());
-    return wrong("byte %zu of %zu is %d, not %d", place, block.bytes, *other, block.value);
+    return wrong("byte %zu of %zu of block %d is %d, not %d", place, block.bytes, index_of(block), *other, block.value);
   }
 }
 
 CUresult World::free_async(Block& block) {
   const int stream = stream_here();
   const CUstream handle = stream != kNone ? streams_[stream].handle : nullptr;
-  if (block.writer != stream && !settle(block)) return CUDA_ERROR_NOT_READY;
-  return told("cuMemFreeAsync", cuMemFreeAsync(block.address, handle), stream != kNone && is_capturing(stream));
+  if (block.is_lost || (block.writer != stream && !settle(block))) return CUDA_ERROR_NOT_READY;
+  return told("cuMemFreeAsync", cuMemFreeAsync(block.address, handle), index_of(block));
 }
 
 CUresult World::free_block(Block& block) {
   switch (block.kind) {
     case Kind::Host: return told("cuMemFreeHost", cuMemFreeHost(reinterpret_cast<void*>(block.address)));
     case Kind::Mapped:
-      if (!settle(block)) return CUDA_ERROR_NOT_READY;
+      if (block.is_lost || !settle(block)) return CUDA_ERROR_NOT_READY;  // nothing but us would wait for it
       told("cuCtxSynchronize", cuCtxSynchronize());
       told("cuMemUnmap", cuMemUnmap(block.address, block.bytes));
       told("cuMemAddressFree", cuMemAddressFree(block.address, block.bytes));
       return told("cuMemRelease", cuMemRelease(block.handle));
-    case Kind::Managed: return told("cuMemFree, managed", cuMemFree(block.address));
+    case Kind::Managed: return told("cuMemFree, managed", cuMemFree(block.address), index_of(block));
     case Kind::Plain:
     case Kind::Async: break;
   }
@@ -419,7 +422,7 @@ CUresult World::free_block(Block& block) {
                             (captures_.empty() || has("async_capture"));
   if (may_be_async && chance(block.kind == Kind::Async ? 70 : 25)) return free_async(block);
   if (block.kind == Kind::Async && !settle(block)) return CUDA_ERROR_NOT_READY;
-  return told("cuMemFree", cuMemFree(block.address));
+  return told("cuMemFree", cuMemFree(block.address), index_of(block));
 }
 
 void World::free_some() {
@@ -534,7 +537,7 @@ void World::end_stream() {
   for (Block& block : blocks_) {
     if (block.writer != chosen) continue;
     block.writer = kNone;
-    if (!is_through) block.value = kNone;
+    block.is_lost = block.is_lost || !is_through;
   }
 }
 
@@ -585,8 +588,9 @@ void World::end_capture() {
   const int stream = captures_[chosen].stream;
   CUgraph graph = nullptr;
   const CUresult result = told("cuStreamEndCapture", cuStreamEndCapture(streams_[stream].handle, &graph));
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  told("cuStreamIsCapturing", cuStreamIsCapturing(streams_[stream].handle, &status), status);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  const CUresult known = cuStreamIsCapturing(streams_[stream].handle, &status);
+  told("cuStreamIsCapturing", known, status);
   if (result == CUDA_SUCCESS) {
     graphs_.push_back({graph, contexts_[streams_[stream].context].device, captures_[chosen].writes});
   }
@@ -613,7 +617,8 @@ void World::use_graph() {
       const int target = any(execs_, [&](const Exec& e) { return e.device == graph.device; });
       if (target == kNone) return;
       CUgraphExecUpdateResultInfo info = {};
-      const CUresult result = told("cuGraphExecUpdate", cuGraphExecUpdate(execs_[target].handle, graph.handle, &info), info.result);
+      const CUresult result = cuGraphExecUpdate(execs_[target].handle, graph.handle, &info);
+      told("cuGraphExecUpdate", result, info.result);
       if (result == CUDA_SUCCESS) execs_[target].writes = graph.writes;
       return;
     }
@@ -658,7 +663,8 @@ void World::end_graph() {
 void World::exchange_mode() {
   auto mode = static_cast<CUstreamCaptureMode>(below(3));
   const int wanted = mode;
-  told("cuThreadExchangeStreamCaptureMode", cuThreadExchangeStreamCaptureMode(&mode), wanted * 10 + mode);
+  const CUresult result = cuThreadExchangeStreamCaptureMode(&mode);
+  told("cuThreadExchangeStreamCaptureMode", result, wanted * 10 + mode);
 }
 
 // ---- contexts, peers, pools
@@ -677,6 +683,16 @@ void World::make_context() {
   if (told("cuCtxCreate", cuCtxCreate(&context, &parameters, 0, device), device) != CUDA_SUCCESS) return;
   contexts_.push_back({context, device, false});
   stack().push_back(static_cast<int>(contexts_.size()) - 1);
+}
+
+/// Nothing of another context is still at work on its memory: that would be the program's fault.
+bool World::settle_blocks_of(int context) {
+  for (Block& block : blocks_) {
+    const bool is_others = block.is_alive && block.context == context && block.writer != kNone &&
+                           streams_[block.writer].context != context;
+    if (is_others && !settle(block)) return false;
+  }
+  return true;
 }
 
 /// What ends with a context.
@@ -704,6 +720,7 @@ void World::forget_context(int context) {
 void World::end_context() {
   const int chosen = any(contexts_, [](const Context& c) { return !c.is_primary; });
   if (chosen == kNone || (is_in_use_elsewhere(chosen) && !has("stale"))) return;
+  if (!settle_blocks_of(chosen)) return;
   if (told("cuCtxDestroy", cuCtxDestroy(contexts_[chosen].handle), chosen) != CUDA_SUCCESS) return;
   forget_context(chosen);
   if (current() == chosen) stack().pop_back();
@@ -715,6 +732,7 @@ void World::reset_device() {
   if (is_in_use && !has("stale")) return;
   Context& old = contexts_[chosen];
   const int device = old.device;
+  if (!settle_blocks_of(chosen)) return;
   if (told("cuDevicePrimaryCtxReset", cuDevicePrimaryCtxReset(device), device) != CUDA_SUCCESS) return;
   forget_context(chosen);
   CUcontext context = nullptr;
@@ -824,9 +842,14 @@ void World::end() {
     told("cuStreamDestroy", cuStreamDestroy(streams_[stream].handle));
     streams_[stream].is_alive = false;
     for (Block& block : blocks_) {
-      if (block.writer == stream) block.writer = block.value = kNone;
+      if (block.writer == stream) block.is_lost = true, block.writer = kNone;
     }
     captures_.pop_back();
+  }
+  for (const Context& context : contexts_) {  // no work of any has gone astray; every other seed goes on without waiting
+    if (seed_ % 2 != 0 || !context.is_alive || cuCtxPushCurrent(context.handle) != CUDA_SUCCESS) continue;
+    told("cuCtxSynchronize, at last", cuCtxSynchronize(), context.device);
+    cuCtxPopCurrent(nullptr);
   }
   for (int device = 0; device < kDevices; ++device) {
     const int primary = any(contexts_, [&](const Context& c) { return c.is_primary && c.device == device; });
