@@ -171,16 +171,10 @@ CUresult Pool::release_async(const Caller& caller, CUdeviceptr address, CUstream
   const DriverTable& driver = *shared_.driver;
   // What is no block of ours begins nowhere, and the driver says so.
   if (!find_block(address, &block, &is_ours) || block.address != address) return driver.cuMemFreeAsync(address, stream);
-  const bool is_default = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-  // A named stream needs no current context, so its state is asked in one that lives.
-  const bool is_lent = !is_default && (caller.context == 0 || caller.life.is_over()) &&
-                       driver.cuCtxPushCurrent_v2(reinterpret_cast<CUcontext>(block.context)) == CUDA_SUCCESS;
-  const Caller owner{.device = caller.device, .context = block.context, .generation = block.generation};
-  const CUresult refused = ask_stream(is_lent ? owner : caller, address, stream);
-  CUcontext context = nullptr;
-  if (is_lent) driver.cuCtxPopCurrent_v2(&context);
-  if (refused != CUDA_SUCCESS) return refused;
+  if (const CUresult refused = ask_stream(block, stream); refused != CUDA_SUCCESS) return refused;
   // The fence covers all that is queued in any context, so the stream's too, and nothing waits.
+  CUcontext context = nullptr;
+  const bool is_default = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
   if (!is_default && !process::is_exiting() && driver.cuStreamGetCtx(stream, &context) == CUDA_SUCCESS) {
     const HookScope scope;
     if (scope) shared_.contexts.learn_named(number_of(context));
@@ -192,7 +186,7 @@ CUresult Pool::release_async(const Caller& caller, CUdeviceptr address, CUstream
 
 /// Would the driver take a free of plain memory on this stream? A stream that captures, that is gone, or whose context is
 /// gone is asked with a block of the driver's own: so the answer is the driver's, and so is what happens to the capture.
-CUresult Pool::ask_stream(const Caller& caller, CUdeviceptr address, CUstream stream) {
+CUresult Pool::ask_stream(const PoolBlock& block, CUstream stream) {
   if (process::is_exiting()) return CUDA_SUCCESS;
   const DriverTable& driver = *shared_.driver;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -203,20 +197,28 @@ CUresult Pool::ask_stream(const Caller& caller, CUdeviceptr address, CUstream st
     std::swap(own, stand_in_);
   }
   CUresult answer = CUDA_ERROR_INVALID_VALUE;
-  if (own.context == caller.context && own.generation == caller.generation) answer = driver.cuMemFreeAsync(own.address, stream);
+  if (own.context == block.context && own.generation == block.generation) answer = driver.cuMemFreeAsync(own.address, stream);
   if (answer == CUDA_ERROR_INVALID_VALUE) {  // there is none, or none any more
-    own = {0, caller.context, caller.generation};
-    {
-      const RelaxedCapture relaxed(driver);
-      // Without a context, or without memory: the address means nothing to the driver, which refuses that, too.
-      if (driver.cuMemAlloc_v2(&own.address, 1) != CUDA_SUCCESS) return driver.cuMemFreeAsync(address, stream);
-    }
-    answer = driver.cuMemFreeAsync(own.address, stream);
+    own = {make_stand_in(block.context), block.context, block.generation};
+    // Without one: the address means nothing to the driver, which refuses that, too.
+    answer = driver.cuMemFreeAsync(own.address != 0 ? own.address : block.address, stream);
   }
   // Kept, not freed: a free may wait for what the host does next.
   const PoolGuard guard(stand_in_lock_);
-  if (answer != CUDA_SUCCESS) stand_in_ = own;
+  if (answer != CUDA_SUCCESS && own.address != 0) stand_in_ = own;
   return answer;
+}
+
+/// In the context of the block that it stands for: the caller's may have ended, or there may be none.
+CUdeviceptr Pool::make_stand_in(std::uint64_t context) {
+  const DriverTable& driver = *shared_.driver;
+  const RelaxedCapture relaxed(driver);
+  CUdeviceptr address = 0;
+  if (driver.cuCtxPushCurrent_v2(reinterpret_cast<CUcontext>(context)) != CUDA_SUCCESS) return 0;
+  if (driver.cuMemAlloc_v2(&address, 1) != CUDA_SUCCESS) address = 0;
+  CUcontext popped = nullptr;
+  driver.cuCtxPopCurrent_v2(&popped);
+  return address;
 }
 
 CUresult Pool::end_block(const Caller& caller, CUdeviceptr address, bool ordered, bool* handled) {

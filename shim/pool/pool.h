@@ -95,7 +95,8 @@ class Pool final : public DeviceAllocator {
   template <class Change>
   bool change_block(CUdeviceptr address, Change change);
   bool expose_block(CUdeviceptr address);
-  CUresult ask_stream(const Caller& caller, CUdeviceptr address, CUstream stream);
+  CUresult ask_stream(const PoolBlock& block, CUstream stream);
+  CUdeviceptr make_stand_in(std::uint64_t context);
   Device* armed(int device);
   bool is_armed(int device) const;
   void release_kept();

@@ -74,6 +74,12 @@ void contexts(CUcontext first) {
   const CUdeviceptr last = allocate(20211);
   SAY(cuCtxSetCurrent(nullptr));
   settle("without a context", last, CU_STREAM_PER_THREAD);
+  SAY(cuCtxSetCurrent(first));
+  stream = make_stream();
+  const CUdeviceptr orphans[] = {allocate(20212), allocate(20213)};
+  while (cuCtxPopCurrent(&second) == CUDA_SUCCESS) continue;
+  settle("without any context on a stream", orphans[0], stream);
+  settle("without any context on the thread's", orphans[1], CU_STREAM_PER_THREAD);
 }
 
 }  // namespace
