@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <unordered_map>
+#include <utility>
 
 #include "tools/analysis/short_name.h"
 
@@ -21,10 +23,27 @@ std::string size_text(std::uint64_t bytes) {
   return text;
 }
 
+std::string seconds_text(std::uint64_t ns) {
+  char text[48];
+  std::snprintf(text, sizeof text, ns < 1'000'000'000 ? "%.3g ms" : "%.3g s", static_cast<double>(ns) / (ns < 1'000'000'000 ? 1e6 : 1e9));
+  return text;
+}
+
+/// What lived at a refusal, looked at as a whole. Transient are the sites that gave back most of what they ever took.
+struct Holding {
+  std::uint64_t tails = 0;             // behind pooled blocks, up to the next granule: another such block cannot begin there
+  std::uint64_t transient_bytes = 0, transient_blocks = 0;
+  double usual_bytes = 0;              // of the same sites, the mean over the run until then
+  SiteId site = 0;                     // that holds most of it
+  std::uint64_t site_bytes = 0, site_blocks = 0;
+  std::uint64_t old_bytes = 0;         // born before OomReport::old_ns ago
+};
+
 /// What the rules look at.
 struct Facts {
   const OomReport& oom;
   const Trace& trace;
+  Holding holding;
   std::uint64_t request, total, free, held, live, idle, foreign;
   bool free_exact;          // else `free` is an upper bound
   bool driver_sampled, framework_refused;
@@ -32,6 +51,15 @@ struct Facts {
   bool pool_on;             // cuheap's own pool served this process
   const LeakVerdict* leak;  // the worst one on the device, or null
   std::uint64_t leaked;     // living bytes of all leaks on the device
+
+  /// Beside what is not transient.
+  std::uint64_t room() const { return free + holding.transient_bytes; }
+  bool has_leak() const { return leak != nullptr && (leaked >= request || leaked * 20 >= live); }
+  /// What grows is more than what is idle: joining the holes would only put off the end. What merely accumulates may be a
+  /// cache, and must be most of what lives.
+  bool grows_first() const {
+    return has_leak() && leaked > idle && (leak->verdict != Verdict::Accumulates || leaked * 2 >= live);
+  }
 };
 
 using Text = std::string;
@@ -58,7 +86,9 @@ Text free_text(const Facts& f) {
          (f.driver_sampled ? " and what was used beside it when the driver was last asked)" : ", its context left out)");
 }
 Text idle_text(const Facts& f) {
-  return size_text(f.idle) + " were held but idle: " + size_text(f.held) + " held, " + size_text(f.live) + " live";
+  const std::string text = size_text(f.idle) + " were held but idle: " + size_text(f.held) + " held, " + size_text(f.live) + " live";
+  if (f.holding.tails == 0 || f.framework_seen) return text;
+  return text + ", " + size_text(f.holding.tails) + " behind large blocks up to their next 2 MiB, where only small ones fit";
 }
 Text live_text(const Facts& f) { return size_text(f.live) + " live"; }
 Text foreign_text(const Facts& f) { return size_text(f.foreign) + " of the device are used by nothing that this process asked for"; }
@@ -66,10 +96,25 @@ Text leak_text(const Facts& f) {
   return std::string(verdict_name(f.leak->verdict)) + " of " + size_text(static_cast<std::uint64_t>(f.leak->bytes_per_second)) + "/s at " +
          short_name(f.trace, f.leak->site) + "; leaks hold " + size_text(f.leaked);
 }
+Text blocks_text(std::uint64_t count) { return std::to_string(count) + (count == 1 ? " block" : " blocks"); }
 Text top_text(const Facts& f) {
   if (f.oom.top_sites.sites.empty()) return "no living block is known";
   const SiteBytes& s = f.oom.top_sites.sites.front();
-  return "largest holder: " + short_name(f.trace, s.site) + " with " + size_text(s.bytes) + " in " + std::to_string(s.count) + " blocks";
+  return "largest holder: " + short_name(f.trace, s.site) + " with " + size_text(s.bytes) + " in " + blocks_text(s.count);
+}
+Text age_text(const Facts& f) {
+  return size_text(f.holding.old_bytes) + " of " + size_text(f.oom.top_sites.total) + " are older than " + seconds_text(f.oom.old_ns);
+}
+Text fixed_text(const Facts& f) {
+  const std::uint64_t fixed = f.live - std::min(f.live, f.holding.transient_bytes);
+  return size_text(fixed) + " stay, at sites that give little back; the room beside them was " + size_text(f.room());
+}
+Text transient_text(const Facts& f) {
+  const Holding& h = f.holding;
+  return "on top " + size_text(h.transient_bytes) + " in " + std::to_string(h.transient_blocks) + " short-lived " +
+         (h.transient_blocks == 1 ? "block" : "blocks at once") + "; usual for their sites are " +
+         size_text(static_cast<std::uint64_t>(h.usual_bytes)) + "; most at " + short_name(f.trace, h.site) + " with " +
+         size_text(h.site_bytes) + " in " + std::to_string(h.site_blocks);
 }
 
 // --- advice -------------------------------------------------------------------------------------------------------------
@@ -96,7 +141,8 @@ Lines cache_advice(const Facts& f) {
 /// No framework seen: only cuheap's pool can hold anything idle.
 Lines pool_advice(const Facts& f) {
   if (!f.pool_on) return {"run with the pool (cuheap run --pool on): it moves physical memory under the holes"};
-  return {"the pool could not join these holes (captured graphs, IPC and imported memory may pin them): see cuheap frag --at oom"};
+  return {"the pool could not join these holes: small blocks keep their granules, and so do captured graphs and exported memory, "
+          "where there are any"};
 }
 
 Lines idle_advice(const Facts& f) { return f.framework_seen ? cache_advice(f) : pool_advice(f); }
@@ -124,6 +170,20 @@ Lines unknown_advice(const Facts& f) {
           "memory and other processes (nvidia-smi)"};
 }
 
+Lines cache_will_not_help(const Facts& f) { return f.framework_seen ? Lines{"emptying the cache"} : Lines{}; }
+
+Lines holes_will_not_help(const Facts& f) {
+  if (!f.framework_seen) return {"settings of a framework's allocator: none was seen above the driver"};
+  return {"emptying the cache: the framework has done that before it failed, what is left is partly in use",
+          "max_split_size_mb together with expandable segments"};
+}
+
+/// What no setting of an allocator mends.
+Lines with_cache(const Facts& f, Lines lines) {
+  for (const Text& line : cache_will_not_help(f)) lines.push_back(line);
+  return lines;
+}
+
 // --- the rules: the first that applies gives the class ------------------------------------------------------------------
 
 struct Rule {
@@ -131,7 +191,7 @@ struct Rule {
   bool (*applies)(const Facts&);
   std::vector<Text (*)(const Facts&)> evidence;
   Lines (*advice)(const Facts&);
-  Lines will_not_help;
+  Lines (*will_not_help)(const Facts&);
 };
 
 const std::vector<Rule>& rules() {
@@ -143,7 +203,7 @@ const std::vector<Rule>& rules() {
          return {"nothing is broken: the framework gave back idle memory and the same request then succeeded",
         "each time costs a synchronisation: leave more head room if this is frequent"};
        },
-       {}},
+       [](const Facts&) -> Lines { return {}; }},
       {"pinned_host",
        [](const Facts& f) { return f.oom.device == kHostDevice; },
        {asked, live_text, top_text},
@@ -151,25 +211,24 @@ const std::vector<Rule>& rules() {
          return {"use fewer or smaller pinned buffers (data loader workers, offload buffers)",
         "raise the limit of locked memory or the container's memory"};
        },
-       {"freeing device memory", "emptying the framework's device cache"}},
+       [](const Facts&) -> Lines { return {"freeing device memory", "emptying a framework's device cache"}; }},
       {"exceeds_device",
        [](const Facts& f) { return f.total != 0 && f.request > f.total; },
        {asked, top_text, free_text},
        [](const Facts&) -> Lines {
          return {"split this request: it is larger than the whole device", "shard over several devices"};
        },
-       {"emptying the cache", "allocator settings"}},
+       [](const Facts& f) { return with_cache(f, {"allocator settings"}); }},
       {"sibling_idle",
-       [](const Facts& f) { return !f.framework_refused && f.idle >= f.request; },
+       [](const Facts& f) { return !f.framework_refused && f.idle >= f.request && !f.grows_first(); },
        {asked, idle_text, free_text},
        sibling_advice,
-       {"lowering the batch size by a little", "moving tensors to the host"}},
+       [](const Facts&) -> Lines { return {"lowering the batch size by a little", "moving tensors to the host"}; }},
       {"fragmentation",
-       [](const Facts& f) { return f.framework_refused && f.idle >= f.request; },
+       [](const Facts& f) { return f.framework_refused && f.idle >= f.request && !f.grows_first(); },
        {asked, idle_text, free_text},
        idle_advice,
-       {"emptying the cache: the framework has done that before it failed, what is left is partly in use",
-        "max_split_size_mb together with expandable segments"}},
+       holes_will_not_help},
       {"foreign_process",
        [](const Facts& f) {
          return f.driver_sampled && f.foreign >= f.request && f.foreign * 20 >= f.total &&
@@ -180,41 +239,59 @@ const std::vector<Rule>& rules() {
          return {"look for other processes on the device (nvidia-smi), also for orphans of earlier runs",
         "if there are none: contexts, modules and library memory that no call reports"};
        },
-       {"a smaller batch in this process, beyond making room for the other one", "emptying the cache"}},
+       [](const Facts& f) { return with_cache(f, {"a smaller batch in this process, beyond making room for the other one"}); }},
       {"growth_leak",
-       [](const Facts& f) { return f.leak != nullptr && (f.leaked >= f.request || f.leaked * 20 >= f.live); },
-       {asked, leak_text, free_text},
+       [](const Facts& f) { return f.has_leak(); },
+       {asked, leak_text, age_text, free_text},
        [](const Facts&) -> Lines {
          return {"fix what grows: see cuheap leaks", "until then restart before the time to out-of-memory"};
        },
-       {"a larger device, for long", "emptying the cache", "allocator settings"}},
+       [](const Facts& f) { return with_cache(f, {"a larger device, for long", "allocator settings"}); }},
       {"limit",
        [](const Facts& f) { return f.free_exact && f.free >= f.request; },
        {asked, free_text, idle_text},
        limit_advice,
-       {"freeing tensors elsewhere"}},
+       [](const Facts&) -> Lines { return {"freeing tensors elsewhere"}; }},
       {"partly_fragmentation",
-       [](const Facts& f) { return f.idle != 0 && f.free < f.request && f.free + f.idle >= f.request; },
+       // A sliver of idle memory is beside the point: it decides by chance, and most of it cannot be had.
+       [](const Facts& f) {
+         const bool counts = f.idle * 2 >= f.request || f.idle * 20 >= f.held;
+         return f.idle != 0 && counts && f.free < f.request && f.free + f.idle >= f.request;
+       },
        {asked, idle_text, free_text},
        [](const Facts& f) {
          Lines lines = idle_advice(f);
          lines.front() = "free and idle memory together would do: " + lines.front();
          return lines;
        },
-       {"emptying the cache: what could be given back was, before it failed"}},
+       [](const Facts& f) -> Lines {
+         return f.framework_seen ? Lines{"emptying the cache: what could be given back was, before it failed"} : Lines{};
+       }},
+      {"peak",
+       [](const Facts& f) {
+         const Holding& h = f.holding;
+         return f.total != 0 && f.free < f.request && f.room() >= f.request && h.transient_bytes != 0 &&
+                static_cast<double>(h.transient_bytes) >= 2 * h.usual_bytes;
+       },
+       {asked, fixed_text, transient_text, age_text, free_text},
+       [](const Facts&) -> Lines {
+         return {"bound what runs at once (long requests, batch, streams): by itself this request would have fitted",
+                 "or leave more room: lower what stays, for instance what is reserved at the start for a cache"};
+       },
+       [](const Facts& f) { return with_cache(f, {"defragmentation: too little was idle"}); }},
       {"too_big",
        [](const Facts& f) { return f.total != 0 && f.free < f.request; },
-       {asked, live_text, top_text, free_text},
+       {asked, live_text, top_text, age_text, free_text},
        [](const Facts&) -> Lines {
          return {"lower what the largest holders scale with (batch, context, concurrency): they are listed",
         "a larger device, or sharding"};
        },
-       {"emptying the cache", "defragmentation: too little was idle"}},
+       [](const Facts& f) { return with_cache(f, {"defragmentation: too little was idle"}); }},
       {"unknown",
        [](const Facts&) { return true; },
        {asked, live_text, top_text, free_text},
        unknown_advice,
-       {}},
+       [](const Facts&) -> Lines { return {}; }},
   };
   return kRules;
 }
@@ -357,27 +434,93 @@ class Collector : public LiveSetObserver {
 class Holders : public LiveSetObserver {
  public:
   Holders(std::vector<OomReport>& reports, std::size_t top_sites) : reports_(reports), top_sites_(top_sites) {}
-  void after(const Event&, const LiveSet& set) override {
+
+  void born(Block& b, const Event& e) override { move(b, e, static_cast<double>(b.size), 0); }
+  void died(const Block& b, const Event& e, Death) override { move(b, e, -static_cast<double>(b.size), 1); }
+  void revived(Block& b, const Event& e) override { move(b, e, static_cast<double>(b.size), -1); }
+  void resized(const Block& b, std::uint64_t old_size, const Event& e) override {
+    move(b, e, static_cast<double>(b.size) - static_cast<double>(old_size), 0);
+  }
+  void after(const Event& e, const LiveSet& set) override {
+    if (first_ns_ == 0) first_ns_ = e.time_ns;
     if (next_ == reports_.size() || reports_[next_].at.events != set.events()) return;
     OomReport& r = reports_[next_++];
-    r.top_sites = sites_of(set, {set.top_floor(r.device), r.device});
+    const Floor floor = set.top_floor(r.device);
+    r.old_ns = (r.at.time_ns - std::min(r.at.time_ns, first_ns_)) / 2;
+    r.top_sites = sites_of(set, {floor, r.device});
     r.top_sites.at = r.at;
+    holdings.push_back(look(set, r, floor));
     if (r.top_sites.sites.size() > top_sites_) r.top_sites.sites.resize(top_sites_);
   }
+  std::vector<Holding> holdings;  // by report
 
  private:
+  static constexpr std::uint64_t kGranule = std::uint64_t{2} << 20;
+
+  struct Level {
+    double bytes = 0, area = 0;  // area: bytes times nanoseconds
+    std::uint64_t since_ns = 0;
+    std::int64_t deaths = 0;
+    void to(std::uint64_t ns) {
+      area += bytes * static_cast<double>(ns - std::min(ns, since_ns));
+      since_ns = ns;
+    }
+  };
+  using Levels = std::unordered_map<SiteId, Level>;
+
+  void move(const Block& b, const Event& e, double bytes, int deaths) {
+    for (const Floor floor : {Floor::Framework, Floor::Allocation}) {
+      if (!counts_on(b, floor)) continue;
+      Level& level = levels_[{floor, b.device}][b.site];
+      level.to(e.time_ns);
+      level.bytes += bytes;
+      level.deaths += deaths;
+    }
+  }
+
+  Holding look(const LiveSet& set, OomReport& r, Floor floor) {
+    Holding h;
+    std::unordered_map<SiteId, std::uint64_t> old;
+    set.for_each_block([&](const Block& b) {
+      if (b.device != r.device) return;
+      if ((b.flags & kEventPooled) != 0 && b.size >= kGranule) h.tails += (kGranule - b.size % kGranule) % kGranule;
+      if (counts_on(b, floor) && b.time_ns + r.old_ns < r.at.time_ns) old[b.site] += b.size;
+    });
+    const double run_ns = static_cast<double>(r.at.time_ns - std::min(r.at.time_ns, first_ns_));
+    Levels& levels = levels_[{floor, r.device}];
+    for (SiteBytes& s : r.top_sites.sites) {
+      if (const auto it = old.find(s.site); it != old.end()) h.old_bytes += s.old_bytes = it->second;
+      Level& level = levels[s.site];
+      level.to(r.at.time_ns);
+      if (level.deaths < kGaveBack * static_cast<std::int64_t>(s.count)) continue;
+      h.transient_bytes += s.bytes;
+      h.transient_blocks += s.count;
+      if (run_ns > 0) h.usual_bytes += level.area / run_ns;
+      if (s.bytes <= h.site_bytes) continue;
+      h.site = s.site;
+      h.site_bytes = s.bytes;
+      h.site_blocks = s.count;
+    }
+    return h;
+  }
+
+  static constexpr std::int64_t kGaveBack = 4;  // so many blocks for each that lives make a site transient
+
   std::vector<OomReport>& reports_;
   std::size_t top_sites_, next_ = 0;
+  std::uint64_t first_ns_ = 0;
+  std::map<std::pair<Floor, std::int16_t>, Levels> levels_;
 };
 
-Facts facts_of(const OomReport& oom, const Refusal& refusal, const Trace& trace, const LeakReport* leaks) {
+Facts facts_of(const OomReport& oom, const Refusal& refusal, const Holding& holding, const Trace& trace, const LeakReport* leaks) {
   const DeviceState& s = oom.state;
   const Floor floor = s[Floor::Framework].seen ? Floor::Framework : Floor::Allocation;
   const bool seen = floor == Floor::Framework;
-  Facts f{oom, trace, oom.request, oom.device_total, 0, s[floor].held, s[floor].live, 0, refusal.beside,
+  Facts f{oom, trace, holding, oom.request, oom.device_total, 0, s[floor].held, s[floor].live, 0, refusal.beside,
           refusal.has_sample, s.memory_info_seen || refusal.has_sample, oom.floor == Floor::Framework || !seen, seen,
           refusal.pool_on, nullptr, 0};
   f.idle = f.held - std::min(f.held, f.live);
+  if (!seen) f.idle -= std::min(f.idle, holding.tails);
   const std::uint64_t ours = std::max(s[Floor::Physical].held, f.held);
   f.free = f.total - std::min(f.total, ours + refusal.beside);
   if (f.free_exact) f.free = std::min(refusal.sampled_free, f.total - std::min(f.total, f.held));
@@ -391,15 +534,15 @@ Facts facts_of(const OomReport& oom, const Refusal& refusal, const Trace& trace,
   return f;
 }
 
-void classify(OomReport& oom, const Refusal& refusal, const Trace& trace, const LeakReport* leaks) {
-  const Facts facts = facts_of(oom, refusal, trace, leaks);
+void classify(OomReport& oom, const Refusal& refusal, const Holding& holding, const Trace& trace, const LeakReport* leaks) {
+  const Facts facts = facts_of(oom, refusal, holding, trace, leaks);
   oom.device_free = facts.free;
   oom.free_is_exact = facts.free_exact;
   const auto rule = std::find_if(rules().begin(), rules().end(), [&](const Rule& r) { return r.applies(facts); });
   oom.oom_class = rule->name;
   for (const auto& evidence : rule->evidence) oom.evidence.push_back(evidence(facts));
   oom.advice = rule->advice(facts);
-  oom.will_not_help = rule->will_not_help;
+  oom.will_not_help = rule->will_not_help(facts);
 }
 
 }  // namespace
@@ -415,7 +558,7 @@ std::vector<OomReport> ooms(const Trace& trace, const LeakReport* leaks, const O
   LiveSet again;
   Holders holders(reports, options.top_sites);
   replay(trace, again, {&holders}, reports.back().at);
-  for (std::size_t i = 0; i < reports.size(); ++i) classify(reports[i], *refusals[i], trace, leaks);
+  for (std::size_t i = 0; i < reports.size(); ++i) classify(reports[i], *refusals[i], holders.holdings[i], trace, leaks);
   return reports;
 }
 

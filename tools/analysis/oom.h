@@ -27,11 +27,12 @@ struct OomReport {
   std::uint64_t device_free = 0;   // by the driver, if asked while nothing moved (free_is_exact); else at most; 0 if unknown
   bool free_is_exact = false;
   std::string oom_class;           // recovered, pinned_host, exceeds_device, foreign_process, fragmentation, sibling_idle,
-                                   // growth_leak, limit, partly_fragmentation, too_big, unknown
+                                   // growth_leak, limit, partly_fragmentation, peak, too_big, unknown
   std::vector<std::string> evidence;
   std::vector<std::string> advice;
   std::vector<std::string> will_not_help;
   LiveSites top_sites;             // live then, on the floor closest to the program
+  std::uint64_t old_ns = 0;        // half of the time until then: top_sites' old_bytes are older
   std::uint64_t left_out = 0;      // refusals just before this one that are not in the list (OomOptions::max_reports)
 };
 

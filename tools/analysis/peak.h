@@ -12,6 +12,7 @@ struct SiteBytes {
   SiteId site = 0;
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;   // blocks
+  std::uint64_t old_bytes = 0;  // of reports that say since when (oom.h)
 };
 
 struct LiveSites {

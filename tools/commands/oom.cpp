@@ -41,6 +41,7 @@ Json oom_json(const Trace& trace, const OomReport& oom) {
     sites.push_back({{"site", site_json(trace, site.site)},
                      {"bytes", site.bytes},
                      {"count", site.count},
+                     {"old_bytes", site.old_bytes},
                      {"name", printable(names[i])}});
   }
   for (const Floor floor : kFloorsTopDown) {
@@ -59,6 +60,7 @@ Json oom_json(const Trace& trace, const OomReport& oom) {
           {"device_total", oom.device_total},
           {"device_free", oom.device_total == 0 ? Json(nullptr) : Json(oom.device_free)},
           {"free_is_exact", oom.free_is_exact},
+          {"old_ns", oom.old_ns},
           {"floors", std::move(floors)},
           {"evidence", lines_json(oom.evidence)},
           {"advice", lines_json(oom.advice)},
@@ -79,8 +81,10 @@ void print_oom(const Trace& trace, const OomReport& oom) {
   print_lines("will not help", oom.will_not_help);
   const std::vector<std::string> names = holder_names(trace, oom, kSitesShown);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    fmt::print("  {:<15} {:>11}  {}\n", i == 0 ? "held by" : "", size_text(oom.top_sites.sites[i].bytes),
-               printable(names[i]));
+    const SiteBytes& site = oom.top_sites.sites[i];
+    const std::string old = fmt::format(", {} older than {}", size_text(site.old_bytes), duration_text(oom.old_ns));
+    fmt::print("  {:<15} {:>11}  {}{}\n", i == 0 ? "held by" : "", size_text(site.bytes), printable(names[i]),
+               site.old_bytes == 0 || site.old_bytes == site.bytes ? "" : old);
   }
 }
 

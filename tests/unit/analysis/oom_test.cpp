@@ -201,6 +201,144 @@ TEST(Oom, ALeakSmallerThanTheRequestCountsFromATwentiethOfWhatLives) {
   EXPECT_NE(only(b, &leaks).oom_class, "growth_leak");
 }
 
+LeakReport leak_of(Verdict verdict, std::uint64_t bytes) {
+  LeakReport leaks;
+  leaks.verdicts.resize(1);
+  leaks.verdicts[0].verdict = verdict;
+  leaks.verdicts[0].live_bytes = bytes;
+  leaks.verdicts[0].bytes_per_second = 1000;
+  return leaks;
+}
+
+TEST(Oom, WhatGrowsPastTheIdleMemoryIsTheCauseAndNotTheHoles) {
+  TraceBuilder b = card(6 * kGiB);
+  refuse(b, Floor::Framework, 1 * kGiB);  // 2 are idle
+  const LeakReport larger = leak_of(Verdict::Leak, 3 * kGiB - kGiB / 4), smaller = leak_of(Verdict::Leak, 2 * kGiB - 1);
+  EXPECT_EQ(only(b, &larger).oom_class, "growth_leak");
+  EXPECT_EQ(only(b, &smaller).oom_class, "fragmentation");
+  // What merely accumulates may be a cache: it has to be most of what lives.
+  const LeakReport some = leak_of(Verdict::Accumulates, 3 * kGiB - 1), most = leak_of(Verdict::Accumulates, 3 * kGiB);
+  EXPECT_EQ(only(b, &some).oom_class, "fragmentation");
+  EXPECT_EQ(only(b, &most).oom_class, "growth_leak");
+}
+
+TEST(Oom, LeakInThePoolIsNoFragmentation) {
+  // Blocks of 3 MiB begin on granules of 2 MiB: a quarter of what is held lies behind them.
+  TraceBuilder b;
+  b.device(kGiB);
+  const SiteId site = b.site({"main", "lose"});
+  for (std::uint64_t i = 0; i < 254; ++i) {
+    b.allocate(Floor::Physical, Family::PoolGranule, 2 * i + 1, 2 << 20);
+    b.allocate(Floor::Physical, Family::PoolGranule, 2 * i + 2, 2 << 20);
+    b.cuda_malloc((i + 1) << 22, 3 << 20, site).flags = kEventPooled;
+  }
+  refuse(b, Floor::Allocation, 3 << 20);
+  const LeakReport leaks = leak_of(Verdict::Accumulates, 254 * (3 << 20));
+  const OomReport leak = only(b, &leaks);
+  EXPECT_EQ(leak.oom_class, "growth_leak");
+  EXPECT_FALSE(says(leak.will_not_help, "cache")) << joined(leak.will_not_help);
+  b.event(EventKind::MemoryInfo, Floor::Physical, Family::None, 0, 0).extra0 = kGiB;
+  const OomReport r = only(b);
+  EXPECT_EQ(r.oom_class, "too_big") << joined(r.evidence);
+  EXPECT_FALSE(says(r.will_not_help, "cache"));
+}
+
+TEST(Oom, HolesInThePoolAreFragmentationAndNoFrameworkIsBlamed) {
+  TraceBuilder b;
+  b.device(kGiB);
+  for (std::uint64_t i = 0; i < 510; ++i) {
+    b.allocate(Floor::Physical, Family::PoolGranule, i + 1, 2 << 20);
+    b.cuda_malloc((i + 1) << 21, 64 << 10).flags = kEventPooled;
+  }
+  refuse(b, Floor::Allocation, 16 << 20);
+  const OomReport r = only(b);
+  EXPECT_EQ(r.oom_class, "fragmentation");
+  for (const char* word : {"the framework has", "max_split", "PYTORCH"}) {
+    EXPECT_FALSE(says(r.advice, word)) << joined(r.advice);
+    EXPECT_FALSE(says(r.will_not_help, word)) << joined(r.will_not_help);
+  }
+}
+
+TEST(Oom, ASliverOfIdleMemoryIsNotTheCause) {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  TraceBuilder b = card(8 * kGiB - 12 * kMiB);
+  refuse(b, Floor::Framework, 2 * kGiB + 10 * kMiB);  // free and idle memory would do, by chance
+  EXPECT_EQ(only(b).oom_class, "too_big");
+  TraceBuilder half = card(8 * kGiB - 200 * kMiB);    // less than a twentieth, but half of the request
+  half.allocate(Floor::Physical, Family::Handle, 0x99, 2 * kGiB - 200 * kMiB);
+  refuse(half, Floor::Framework, 400 * kMiB);
+  EXPECT_EQ(only(half).oom_class, "partly_fragmentation");
+}
+
+TEST(Oom, ItIsSaidHowOldWhatLivesIs) {
+  TraceBuilder b;
+  b.device(10 * kGiB);
+  b.at(0).cuda_malloc(0x100000000, 6 * kGiB, b.site({"main", "weights"}));
+  b.at(9'000'000'000).cuda_malloc(0x500000000, 3 * kGiB, b.site({"main", "late"}));
+  b.at(10'000'000'000);
+  refuse(b, Floor::Allocation, 2 * kGiB);
+  const OomReport r = only(b);
+  EXPECT_TRUE(says(r.evidence, "6.00 GiB of 9.00 GiB are older than 5 s")) << joined(r.evidence);
+  EXPECT_EQ(r.old_ns, 5'000'000'000u);
+  ASSERT_EQ(r.top_sites.sites.size(), 2u);
+  EXPECT_EQ(r.top_sites.sites[0].old_bytes, 6 * kGiB);
+  EXPECT_EQ(r.top_sites.sites[1].old_bytes, 0u);
+}
+
+/// Weights and a cache of 7 GiB that stay; requests of half a GiB each, one at a time, then `at_once` together.
+TraceBuilder load(std::uint64_t at_once) {
+  TraceBuilder b;
+  b.device(10 * kGiB);
+  b.cuda_malloc(0x100000000, 7 * kGiB, b.site({"main", "reserve"}));
+  const SiteId prefill = b.site({"main", "prefill"});
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    b.cuda_malloc(0x900000000, kGiB / 2, prefill);
+    b.cuda_free(0x900000000);
+  }
+  for (std::uint64_t i = 0; i < at_once; ++i) b.cuda_malloc(0x900000000 + (i << 30), kGiB / 2, prefill);
+  return b;
+}
+
+TEST(Oom, ManyShortLivedBlocksAtOnceAreAPeak) {
+  TraceBuilder b = load(6);
+  refuse(b, Floor::Allocation, kGiB / 2);
+  const OomReport r = only(b);
+  EXPECT_EQ(r.oom_class, "peak");
+  EXPECT_TRUE(says(r.evidence, "7.00 GiB stay")) << joined(r.evidence);
+  EXPECT_TRUE(says(r.evidence, "room beside them was 3.00 GiB")) << joined(r.evidence);
+  EXPECT_TRUE(says(r.evidence, "on top 3.00 GiB in 6 short-lived blocks at once")) << joined(r.evidence);
+  EXPECT_TRUE(says(r.evidence, "prefill")) << joined(r.evidence);
+}
+
+TEST(Oom, ARequestThatWouldNotFitAloneIsNoPeak) {
+  TraceBuilder b = load(5);
+  refuse(b, Floor::Allocation, 3 * kGiB + 1);
+  EXPECT_EQ(only(b).oom_class, "too_big");
+}
+
+TEST(Oom, AsMuchOnTopAsEverIsNoPeak) {
+  // Five at a time all along, and one more than fits.
+  TraceBuilder b;
+  b.device(10 * kGiB);
+  b.cuda_malloc(0x100000000, 7 * kGiB);
+  const SiteId work = b.site({"main", "work"});
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    if (i >= 6) b.cuda_free(0x900000000 + (i - 6) * kGiB);
+    b.cuda_malloc(0x900000000 + i * kGiB, kGiB / 2, work);
+  }
+  refuse(b, Floor::Allocation, kGiB / 2);
+  EXPECT_EQ(only(b).oom_class, "too_big");
+}
+
+TEST(Oom, WhatIsNeverGivenBackIsNoPeak) {
+  TraceBuilder b;
+  b.device(10 * kGiB);
+  const SiteId keep = b.site({"main", "keep"});
+  for (std::uint64_t i = 0; i < 20; ++i) b.cuda_malloc(0x900000000 + i * kGiB, kGiB / 2, keep);
+  refuse(b, Floor::Allocation, kGiB / 2);
+  EXPECT_EQ(only(b).oom_class, "too_big");
+}
+
 TEST(Oom, ALeakThatHoldsMoreThanTheContextIsNoForeignProcess) {
   TraceBuilder b;
   b.device(10 * kGiB);
