@@ -13,6 +13,7 @@ namespace cuheap {
 namespace {
 
 constexpr double kFalseDiscoveries = 0.05;
+constexpr double kContradiction = 0.01;  // a contradiction picks out chance trends: together they must be clearer
 
 std::string clock_name(const LeakClock& clock) {
   switch (clock.kind) {
@@ -61,6 +62,8 @@ void merge(LeakVerdict& to, const LeakVerdict& from) {
   // Windows of another kind, or of another number of births, do not add up: then what both leak per second tells.
   if (to.window == from.window && !to.window_is_births) to.bytes_per_window += from.bytes_per_window;
   else if (to.bytes_per_second > 0) to.bytes_per_window *= 1 + from.bytes_per_second / to.bytes_per_second;
+  if (const double both = to.bytes_per_second + from.bytes_per_second; both > 0)
+    to.taken_per_byte = (to.taken_per_byte * to.bytes_per_second + from.taken_per_byte * from.bytes_per_second) / both;
   to.bytes_per_second += from.bytes_per_second;
   to.ci95 = {to.ci95[0] + from.ci95[0], to.ci95[1] + from.ci95[1]};
   to.windows = std::max(to.windows, from.windows);
@@ -134,24 +137,27 @@ void add_ratchets(const LeakEvidenceSet& evidence, std::vector<LeakVerdict>& ver
   }
 }
 
-/// Everything that leaks on a device shares its free memory.
+/// Everything that leaks on a device shares its free memory. What fills it are the driver's granules.
 void add_time_to_oom(const LeakEvidenceSet& evidence, std::vector<LeakVerdict>& verdicts) {
   for (const DeviceRun& d : evidence.devices) {
-    if (d.device < 0 || d.total == 0) continue;
+    if (d.device < 0) continue;
+    for (LeakVerdict& v : verdicts) if (v.device == d.device) v.ran_out_ns = d.ran_out_ns;
+    if (d.total == 0 || d.ran_out_ns != 0) continue;
     const double free = static_cast<double>(d.total - std::min(d.total, std::max(d.held_physical, d.driver_used)));
     double rate = 0;
     std::array<double, 2> interval{};
     for (const LeakVerdict& v : verdicts) {
       if (v.device != d.device || !claims_leak(v.verdict)) continue;
-      rate += v.bytes_per_second;
-      interval = {interval[0] + v.ci95[0], interval[1] + v.ci95[1]};
+      rate += v.bytes_per_second * v.taken_per_byte;
+      interval = {interval[0] + v.ci95[0] * v.taken_per_byte, interval[1] + v.ci95[1] * v.taken_per_byte};
     }
     for (LeakVerdict& v : verdicts) {
       const bool leaks = claims_leak(v.verdict), accumulates = v.verdict == Verdict::Accumulates;
       if (v.device != d.device || (!leaks && !accumulates)) continue;
       // What only accumulates is added for itself: it may yet be a cache.
-      const double own = accumulates ? v.bytes_per_second : 0;
-      const std::array<double, 2> own_interval = accumulates ? v.ci95 : std::array<double, 2>{};
+      const double own = accumulates ? v.bytes_per_second * v.taken_per_byte : 0;
+      const std::array<double, 2> own_interval =
+          accumulates ? std::array<double, 2>{v.ci95[0] * v.taken_per_byte, v.ci95[1] * v.taken_per_byte} : std::array<double, 2>{};
       if (rate + own <= 0) continue;
       v.oom_in_seconds = free / (rate + own);
       const double low = interval[0] + own_interval[0], high = interval[1] + own_interval[1];
@@ -160,16 +166,52 @@ void add_time_to_oom(const LeakEvidenceSet& evidence, std::vector<LeakVerdict>& 
   }
 }
 
+using PhaseKey = std::tuple<SiteId, std::uint16_t, std::int16_t, std::string>;
+struct Judged {
+  const LeakEvidence* key;
+  JudgeContext context;
+  std::size_t verdict;  // its place
+};
+
+/// Where one size class leaks and another seems to fill or to drain, one of the two trends may be chance: the survivors of all of
+/// them together decide. Nobody is accused by this whose site is not accused already.
+void reconcile(const std::vector<Judged>& classes, std::vector<LeakVerdict>& verdicts) {
+  const auto trends = [](const LeakVerdict& v) { return v.verdict == Verdict::Filling || v.verdict == Verdict::Backlog; };
+  std::vector<double> together;
+  bool leaks = false, contradicts = false;
+  for (const Judged& j : classes) {
+    const LeakVerdict& v = verdicts[j.verdict];
+    if (v.verdict != Verdict::Leak && !trends(v)) continue;
+    (v.verdict == Verdict::Leak ? leaks : contradicts) = true;
+    together.resize(std::max(together.size(), v.group_survivors.size()));
+    for (std::size_t g = 0; g < v.group_survivors.size(); ++g) together[g] += static_cast<double>(v.group_survivors[g]);
+  }
+  if (!leaks || !contradicts) return;
+  const TrendTest trend = kendall(together);
+  if (trend.rising < kContradiction || trend.falling < kContradiction) return;
+  for (const Judged& j : classes) {
+    if (!trends(verdicts[j.verdict])) continue;
+    JudgeContext context = j.context;
+    context.trend_is_chance = true;
+    LeakVerdict again = judge(*j.key, context);
+    if (again.verdict == Verdict::Leak) verdicts[j.verdict] = std::move(again);
+  }
+}
+
 /// The verdicts of one evidence set; none are left out yet.
 std::vector<LeakVerdict> judge_all(const LeakEvidenceSet& evidence, std::uint64_t bootstrap_samples,
                                    const std::map<SiteKey, const SiteSizes*>& sizes) {
   std::vector<LeakVerdict> verdicts;
+  std::map<PhaseKey, std::vector<Judged>> by_phase;
   for (const LeakEvidence& key : evidence.keys) {
     const auto of_site = sizes.find({key.site, key.process, key.device});
     if (of_site == sizes.end()) continue;  // nothing was born here
     const ProcessRun& run = evidence.processes[key.process];
-    verdicts.push_back(judge(key, {run, *of_site->second, clock_name(run.clock), run.cycle_label, bootstrap_samples}));
+    const JudgeContext context{run, *of_site->second, clock_name(run.clock), run.cycle_label, bootstrap_samples};
+    by_phase[{key.site, key.process, key.device, key.phase}].push_back({&key, context, verdicts.size()});
+    verdicts.push_back(judge(key, context));
   }
+  for (const auto& [phase, classes] : by_phase) reconcile(classes, verdicts);
   return verdicts;
 }
 

@@ -35,6 +35,7 @@ struct ProcessScan {
   std::uint64_t first_ns = 0, last_ns = 0;
   std::uint64_t warm_up_end_ns = 0;
   bool seen = false;
+  Event refusal;  // the last that the same thread did not make good; of size 0 if there is none
 };
 
 class Scan {
@@ -58,7 +59,13 @@ class Scan {
     p.seen = true;
     p.last_ns = e.time_ns;
     switch (e.kind) {
-      case EventKind::Allocate: birth(p, e); break;
+      case EventKind::Allocate:
+        if (p.refusal.size != 0 && p.refusal.thread == e.thread && e.size >= p.refusal.size) p.refusal.size = 0;
+        birth(p, e);
+        break;
+      case EventKind::OutOfMemory:
+        if (!is_host_family(e.family) && could_have_been_had(e)) p.refusal = e;
+        break;
       case EventKind::Mark: ++p.repeats[static_cast<NameId>(e.extra0)]; break;
       case EventKind::PhaseBegin: ++p.repeats[e.phase]; break;
       case EventKind::PhaseEnd:
@@ -67,6 +74,12 @@ class Scan {
       default: break;
     }
   }
+  bool could_have_been_had(const Event& e) const {
+    return std::none_of(trace_.devices.begin(), trace_.devices.end(), [&](const TraceDevice& d) {
+      return d.ordinal == e.device && d.total_bytes != 0 && e.size > d.total_bytes;
+    });
+  }
+
   void birth(ProcessScan& p, const Event& e) {
     if (e.phase != 0 && e.phase < trace_.names.size()) {
       if (phase_births.empty()) phase_births.resize(trace_.names.size());
@@ -160,6 +173,12 @@ PhaseKinds phase_kinds(const Trace& trace, const std::vector<std::uint64_t>& bir
     kinds.of_name[name] = number == numbers.end() ? kOtherPhases : number->second;
   }
   return kinds;
+}
+
+/// A refusal that nothing made good, and after which little more came: the program ended by it.
+bool ended_by(const Event& refusal, std::uint64_t first_birth_ns, std::uint64_t last_birth_ns) {
+  const std::uint64_t run_ns = last_birth_ns - std::min(last_birth_ns, first_birth_ns);
+  return refusal.size != 0 && refusal.time_ns + run_ns / 20 >= last_birth_ns;
 }
 
 bool contains(const std::vector<bool>& names, std::uint64_t name) { return name < names.size() && names[name]; }
@@ -325,8 +344,14 @@ class Lifetimes : public Pass {
       const std::uint64_t last_birth = scans_[p].last_birth_ns[index_of(set_.floor)];
       const std::uint64_t run_ns = last_birth - std::min(last_birth, scans_[p].first_ns);
       run.tear_down_event = find_tear_down(late_[p], run_ns);
-      // Where allocations are the clock, time after the last of them is not part of the run.
-      if (run.clock.kind == ClockKind::Allocations && last_birth > run.begin_ns) run.end_ns = last_birth;
+      run.idle_ns = run.end_ns - std::min(run.end_ns, last_birth);
+      // Time after the last allocation is not part of the run; marks say that the program still works.
+      if (run.clock.kind != ClockKind::Marks && last_birth > run.begin_ns) run.end_ns = last_birth;
+      if (run.clock.kind == ClockKind::Time) run.end_tick = run_ns;
+      if (ended_by(scans_[p].refusal, scans_[p].first_ns, last_birth)) {
+        run.ran_out_ns = scans_[p].refusal.time_ns;
+        run.ran_out_device = scans_[p].refusal.device;
+      }
       for (const LateDeath& d : late_[p]) {
         if (d.event < run.tear_down_event) completed(d.key, d.life);
         if (d.age_ns <= run_ns / 20) continue;  // the last request's, in the ordinary way
@@ -346,6 +371,15 @@ class Lifetimes : public Pass {
   std::vector<std::vector<LateDeath>> late_;  // by process
 };
 
+/// With the rounding of the driver: from 1 MiB on (in cuheap's pool, which fills the rest with small blocks, from 2 MiB on) a
+/// block of device memory takes whole granules.
+std::uint64_t taken_by(const Block& b) {
+  constexpr std::uint64_t kGranule = std::uint64_t{2} << 20;
+  const bool device = b.family == Family::Device || b.family == Family::Pitch;
+  const std::uint64_t least = (b.flags & kEventPooled) != 0 ? kGranule : kGranule / 2;
+  return device && b.size >= least ? (b.size + kGranule - 1) / kGranule * kGranule : b.size;
+}
+
 // --- residue -----------------------------------------------------------------------------------------------------------
 
 template <std::size_t N>
@@ -362,6 +396,7 @@ class Residue : public Pass {
   }
 
   void born(Block& b, const Event& e) override {
+    round(b, true);
     if (!judged(b)) return;
     tick(e, true);
     const std::uint32_t index = index_.at(key_of(b, phases_));
@@ -380,12 +415,20 @@ class Residue : public Pass {
     if (k.births_after_warm_up++ == 0) k.first_birth = t;
     else k.longest_gap = std::max(k.longest_gap, t - k.last_birth);
     k.last_birth = t;
-    if (t + k.maturity > run.end_tick) { b.tag |= kYoung; return; }
+    if (t + k.maturity > run.end_tick) {
+      b.tag |= kYoung;
+      if (k.mature_births != 0 && k.mature_end_ns == 0) {
+        k.mature_end_tick = t;
+        k.mature_end_ns = b.time_ns;
+      }
+      return;
+    }
     mature_birth(k, b, t, run);
     b.tag |= std::min<std::uint64_t>(k.mature_births, kYoung - 1);
   }
 
   void died(const Block& b, const Event& e, Death) override {
+    round(b, false);
     if (!judged(b)) return;
     // A young block may well have died in the ordinary way.
     if (tear_down(b.process, event_) && static_cast<std::uint32_t>(b.tag) != kYoung) { survive(b); return; }
@@ -408,6 +451,7 @@ class Residue : public Pass {
   }
 
   void revived(Block& b, const Event&) override {
+    round(b, true);
     if (!judged(b)) return;
     LeakEvidence& k = set_.keys[b.tag >> 32];
     ++k.live_now;
@@ -427,14 +471,22 @@ class Residue : public Pass {
 
   void after(const Event& e, const LiveSet& live) override {
     if (e.kind != EventKind::Allocate) tick(e, false);
-    if (e.process < scans_.size() && !tear_down(e.process, event_)) follow_devices(e, live);
+    if (e.process < scans_.size() && !tear_down(e.process, event_)) {
+      follow_devices(e, live);
+      follow_clock(e);
+    }
     ++event_;
   }
 
   void finish(const LiveSet& live) {
     live.for_each_block([&](const Block& b) { if (judged(b)) survive(b); });
     for (LeakEvidence& k : set_.keys) {
-      move_window(k, set_.processes[k.process].end_tick);
+      const ProcessRun& run = set_.processes[k.process];
+      move_window(k, run.end_tick);
+      if (k.mature_births != 0 && k.mature_end_ns == 0) {
+        k.mature_end_tick = std::max(k.mature_last_tick, run.end_tick - std::min(run.end_tick, k.maturity));
+        k.mature_end_ns = std::max(k.mature_last_ns, run.ns_at(k.mature_end_tick));
+      }
       std::sort(k.survivors.begin(), k.survivors.end(), [](const Survivor& a, const Survivor& b) { return a.ordinal < b.ordinal; });
     }
     for (SiteSizes& s : set_.sites) {
@@ -540,6 +592,7 @@ class Residue : public Pass {
     LeakEvidence& k = set_.keys[b.tag >> 32];
     ++k.live_count;
     k.live_bytes += b.size;
+    k.live_taken += taken_by(b);
     SiteSizes& s = site_of(b);
     ++s.live_count;
     s.live_bytes += b.size;
@@ -580,6 +633,14 @@ class Residue : public Pass {
     s.low_water[s.window_now] = std::min(s.low_water[s.window_now], static_cast<double>(s.births - s.deaths));
   }
 
+  void follow_clock(const Event& e) {
+    ProcessRun& run = set_.processes[e.process];
+    if (run.end_tick == 0) return;
+    const double share = static_cast<double>(now(e.process)) / static_cast<double>(run.end_tick);
+    const std::size_t at = std::min(static_cast<std::size_t>(share * kTickTimes), kTickTimes);
+    while (run.tick_ns.size() <= at) run.tick_ns.push_back(e.time_ns);
+  }
+
   void follow_devices(const Event& e, const LiveSet& live) {
     const std::vector<DeviceState>& rows = live.devices();
     if (set_.devices.size() < rows.size()) {
@@ -594,19 +655,37 @@ class Residue : public Pass {
       if (w > d.idle.window) d.idle.move(w);
       d.idle.add(idle - d.idle.now);
       if (d.idle.window == 0 && now(e.process) <= set_.processes[e.process].clock.warm_up_ticks) d.idle.low[0] = idle;
-      d.held_physical = rows[i][Floor::Physical].held;
+      d.held_physical = rows[i][Floor::Physical].held + (d.device == kHostDevice ? 0 : rounding_[d.device]);
       d.driver_used = rows[i].memory_info_seen ? rows[i].driver_total - std::min(rows[i].driver_total, rows[i].driver_free) : 0;
       d.total = rows[i].driver_total;
     }
   }
 
+  // What the driver takes beyond the sizes of the blocks that it backs itself.
+  void round(const Block& b, bool born) {
+    if (b.floor != Floor::Allocation || !counts_on(b, Floor::Physical) || b.device == kHostDevice) return;
+    std::uint64_t& sum = rounding_[b.device];
+    const std::uint64_t more = taken_by(b) - b.size;
+    sum = born ? sum + more : sum - std::min(sum, more);
+  }
+
   const PhaseKinds& phases_;
+  std::map<std::int16_t, std::uint64_t> rounding_;
   ByKey<std::uint32_t> index_;   // real phase and class -> key judged
   ByKey<std::uint32_t> shared_;
   ByKey<std::uint32_t> sites_;
 };
 
 }  // namespace
+
+std::uint64_t ProcessRun::ns_at(std::uint64_t tick) const {
+  if (end_tick == 0) return begin_ns;
+  const double share = std::min(static_cast<double>(tick) / static_cast<double>(end_tick), 1.0);
+  const double place = share * static_cast<double>(kTickTimes);
+  const std::size_t at = static_cast<std::size_t>(place);
+  if (at + 1 >= tick_ns.size()) return begin_ns + static_cast<std::uint64_t>(share * static_cast<double>(end_ns - begin_ns));
+  return tick_ns[at] + static_cast<std::uint64_t>((place - static_cast<double>(at)) * static_cast<double>(tick_ns[at + 1] - tick_ns[at]));
+}
 
 double ProcessRun::seconds_per_tick() const {
   return end_tick == 0 ? 0 : static_cast<double>(end_ns - begin_ns) / 1e9 / static_cast<double>(end_tick);
@@ -650,6 +729,9 @@ LeakEvidenceSet collect_leak_evidence(const Trace& trace, const Selection& selec
   for (DeviceRun& d : set.devices) {
     for (const TraceDevice& device : trace.devices) {
       if (device.ordinal == d.device && device.total_bytes != 0) d.total = device.total_bytes;
+    }
+    for (const ProcessRun& run : set.processes) {
+      if (run.ran_out_ns != 0 && run.ran_out_device == d.device) d.ran_out_ns = std::max(d.ran_out_ns, run.ran_out_ns);
     }
   }
   return set;

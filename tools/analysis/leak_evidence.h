@@ -15,6 +15,7 @@
 namespace cuheap {
 
 constexpr std::size_t kWindows = 8;  // of equal clock, for low-water marks and sizes
+constexpr std::size_t kTickTimes = 256;
 
 /// The least and the most of something in each window.
 struct Levels {
@@ -51,6 +52,7 @@ struct LeakEvidence {
   std::uint64_t longest_life = 0;        // ticks, completed lives only
   std::uint64_t live_count = 0;          // when the run ends
   std::uint64_t live_bytes = 0;
+  std::uint64_t live_taken = 0;          // the same with the driver's rounding; 0: unknown
   std::uint64_t live_after_warm_up = 0;  // of those born after it
   std::uint64_t first_birth = 0;         // ticks, after the warm-up
   std::uint64_t last_birth = 0;
@@ -60,6 +62,8 @@ struct LeakEvidence {
   std::uint64_t mature_births = 0;
   std::uint64_t mature_first_tick = 0, mature_last_tick = 0;
   std::uint64_t mature_first_ns = 0, mature_last_ns = 0;
+  // The birth after the last mature one, else where mature births could have come last: so many births took so long. 0: unknown.
+  std::uint64_t mature_end_tick = 0, mature_end_ns = 0;
   std::vector<Survivor> survivors;       // by ordinal
   std::vector<std::pair<std::uint32_t, std::uint64_t>> birth_times;  // (ordinal, ns), a bounded sample by ordinal
 
@@ -100,13 +104,19 @@ struct ProcessRun {
   std::vector<bool> cycle_marks;                  // those that came a handful of times, e.g. an engine restart
   std::string cycle_label;
   std::vector<std::uint64_t> cycle_ns;            // when it began
+  std::vector<std::uint64_t> tick_ns;             // when the clock had gone so many of kTickTimes-ths of its way
+  std::uint64_t idle_ns = 0;                      // from its last allocation to its last event
+  std::uint64_t ran_out_ns = 0;                   // it ended out of memory, then; 0: it did not
+  std::int16_t ran_out_device = 0;
   double seconds_per_tick() const;
+  std::uint64_t ns_at(std::uint64_t tick) const;
 };
 
 struct DeviceRun {
   std::int16_t device = 0;
   Levels idle;                                    // what the judged floor holds and is not live
-  std::uint64_t held_physical = 0;                // when the run ends
+  std::uint64_t held_physical = 0;                // when the run ends, with the driver's rounding
+  std::uint64_t ran_out_ns = 0;                   // a process ended out of its memory, then
   std::uint64_t driver_used = 0;                  // 0: unknown
   std::uint64_t total = 0;                        // 0: unknown
 };

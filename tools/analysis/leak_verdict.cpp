@@ -15,6 +15,7 @@ constexpr std::size_t kGrowthGroups = 20;         // a growing leak needs more t
 constexpr std::size_t kPersistentGroups = 7;
 constexpr std::uint64_t kEnoughSurvivors = 10;
 constexpr std::uint64_t kEnoughForGrowth = 60;
+constexpr double kNearlyAll = 0.95;               // survive: then too little dies to tell a leak from a cache
 constexpr double kLeastSpan = 0.30;               // of the run
 constexpr double kLeastIdle = 0.10;               // of the run, where births were regular before
 constexpr std::size_t kFlatWindows = 5;           // the last ones: five eighths of the run
@@ -31,14 +32,24 @@ std::string seconds_text(double s) {
   return text;
 }
 
-/// A cache that is full: what is alive stays within a twentieth and does not rise, while all of it was replaced.
+/// Over so many of the last windows what is alive stays within a twentieth and does not rise.
+bool is_level(const Levels& bytes, std::size_t windows) {
+  const std::size_t from = kWindows - windows;
+  const auto first = static_cast<std::ptrdiff_t>(from);
+  const double most = *std::max_element(bytes.high.begin() + first, bytes.high.end());
+  const double least = *std::min_element(bytes.low.begin() + first, bytes.low.end());
+  return most > 0 && most - least <= 0.05 * most && bytes.low[kWindows - 1] - bytes.low[from] <= 0.01 * most &&
+         bytes.high[kWindows - 1] - bytes.high[from] <= 0.01 * most;
+}
+std::size_t level_windows(const Levels& bytes) {
+  std::size_t windows = 0;
+  while (windows < kWindows && is_level(bytes, windows + 1)) ++windows;
+  return windows;
+}
+
+/// A cache that is full: what is alive is level, while all of it was replaced.
 bool is_flat(const Levels& bytes, std::uint64_t deaths, std::uint64_t live_count) {
-  if (deaths < live_count) return false;
-  constexpr std::size_t kFrom = kWindows - kFlatWindows;
-  const double most = *std::max_element(bytes.high.begin() + kFrom, bytes.high.end());
-  const double least = *std::min_element(bytes.low.begin() + kFrom, bytes.low.end());
-  return most > 0 && most - least <= 0.05 * most && bytes.low[kWindows - 1] - bytes.low[kFrom] <= 0.01 * most &&
-         bytes.high[kWindows - 1] - bytes.high[kFrom] <= 0.01 * most;
+  return deaths >= live_count && is_level(bytes, kFlatWindows);
 }
 
 class Judge {
@@ -60,6 +71,8 @@ class Judge {
     return true;
   }
   bool undecided(double more_ticks, const std::string& why) {
+    // There is no more of a run that ended out of memory.
+    if (c_.run.ran_out_ns != 0) return is(Verdict::Undecided, "the run ended out of memory too early to tell: " + why);
     v_.needs_seconds = std::max(0.0, more_ticks) * c_.run.seconds_per_tick();
     return is(Verdict::Undecided, v_.needs_seconds > 0 ? "needs about " + seconds_text(v_.needs_seconds) + " more: " + why : why);
   }
@@ -77,6 +90,8 @@ class Judge {
     v_.mature_births = e_.mature_births;
     v_.survivors = e_.survivors.size();
     v_.residue_share = e_.mature_births == 0 ? 0 : static_cast<double>(v_.survivors) / static_cast<double>(e_.mature_births);
+    if (e_.live_bytes != 0 && e_.live_taken > e_.live_bytes)
+      v_.taken_per_byte = static_cast<double>(e_.live_taken) / static_cast<double>(e_.live_bytes);
     v_.longest_life_seconds = static_cast<double>(e_.longest_life) * c_.run.seconds_per_tick();
     group(kGroups);
   }
@@ -99,11 +114,19 @@ class Judge {
     }
   }
 
+  // Between the births whose times were kept it is taken to be even.
   std::uint64_t birth_time(std::uint64_t ordinal) const {
-    std::uint64_t ns = e_.mature_first_ns;
-    for (const auto& [o, t] : e_.birth_times) if (o <= ordinal) ns = t;
-    return ns;
+    std::pair<std::uint64_t, std::uint64_t> before{0, e_.mature_first_ns}, after{e_.mature_births, mature_end_ns()};
+    for (const auto& [o, t] : e_.birth_times) {
+      if (o <= ordinal) before = {o, t};
+      else if (o < after.first) after = {o, t};
+    }
+    if (after.first <= before.first || after.second <= before.second) return before.second;
+    const double share = static_cast<double>(ordinal - before.first) / static_cast<double>(after.first - before.first);
+    return before.second + static_cast<std::uint64_t>(share * static_cast<double>(after.second - before.second));
   }
+  std::uint64_t mature_end_ns() const { return std::max(e_.mature_end_ns, e_.mature_last_ns); }
+  std::uint64_t mature_end_tick() const { return std::max(e_.mature_end_tick, e_.mature_last_tick); }
 
   double idle() const { return run_ - static_cast<double>(e_.last_birth); }  // ticks since the last birth
   double born_span() const { return static_cast<double>(e_.mature_last_tick - e_.mature_first_tick); }
@@ -140,8 +163,41 @@ class Judge {
     if (born_span() < kLeastSpan * run_) {
       return undecided(span_missing(), "its births span too little of the run");
     }
+    return accumulates("nothing was ever freed");
+  }
+
+  bool accumulates(const std::string& why) {
     claim_rate();
-    return is(Verdict::Accumulates, "nothing was ever freed: a leak, or a cache that outlives this run");
+    const double idle = static_cast<double>(c_.run.idle_ns) / 1e9;
+    const bool ended_early = c_.run.clock.kind != ClockKind::Marks && idle > kLeastSpan * run_ * c_.run.seconds_per_tick();
+    const std::string silence = ended_early ? "; the last " + seconds_text(idle) + " of the process were without an allocation" : "";
+    return is(Verdict::Accumulates, why + ": a leak, or a cache that outlives this run" + silence);
+  }
+
+  // Ticks until what is alive has been level for long enough to be a full cache, if it stays so; infinite if it is not level.
+  double until_flat(const Levels& bytes, std::uint64_t deaths, std::uint64_t live_count) const {
+    const std::size_t level = level_windows(bytes);
+    if (level == 0) return HUGE_VAL;
+    constexpr double kBorn = static_cast<double>(kWindows - kFlatWindows) / kWindows;
+    const double begin = static_cast<double>(c_.run.clock.warm_up_ticks), span = run_ - begin;
+    const double since = run_ - span * static_cast<double>(level) / kWindows;
+    // The windows of the longer run begin where its warm-up ends, at the same share of it.
+    const double share = begin / run_, later = since / (share + (1 - share) * kBorn) - run_;
+    const double per_tick = static_cast<double>(e_.births_after_warm_up) / std::max(span, 1.0);
+    const double replaced = deaths >= live_count ? 0 : static_cast<double>(live_count - deaths) / std::max(per_tick, 1e-9);
+    return std::max({later, replaced, 0.01 * run_});
+  }
+
+  bool lives_too_long() {
+    // T - 3 L - 0.1 T >= 0.3 T
+    const double more = 5 * static_cast<double>(e_.longest_life) - run_;
+    const double full = std::min(until_flat(e_.bytes, e_.deaths, e_.live_count),
+                                 until_flat(c_.sizes.bytes, c_.sizes.deaths, c_.sizes.live_count));
+    if (full < more) return undecided(full, "what is alive has stopped growing; if it stays level, it is a full cache");
+    const std::string lived = "blocks of this site lived up to " + seconds_text(v_.longest_life_seconds);
+    if (static_cast<double>(e_.longest_life) * 3 <= run_) return undecided(more, lived + ", too long for this run");
+    return undecided(more, lived + ", over a third of this run; where lives grow with the run, as in a cache that is hit, "
+                                   "even a longer run will not decide");
   }
 
   // What would have to be added so that births span enough, if they go on.
@@ -154,12 +210,7 @@ class Judge {
     const double window = run_ - static_cast<double>(e_.maturity) - begin;
     if (window < kLeastSpan * run_) {
       if (flat()) return is(Verdict::Plateau, "full: as much dies as is born, and what is alive has not grown for most of the run");
-      const std::string lived = "blocks of this site lived up to " + seconds_text(v_.longest_life_seconds);
-      // T - 3 L - 0.1 T >= 0.3 T
-      const double more = 5 * static_cast<double>(e_.longest_life) - run_;
-      if (static_cast<double>(e_.longest_life) * 3 <= run_) return undecided(more, lived + ", too long for this run");
-      return undecided(more, lived + ", over a third of this run; where lives grow with the run, as in a cache that is hit, "
-                                     "a longer run will not decide");
+      return lives_too_long();
     }
     if (v_.survivors <= 2 && queue_grows())
       return is(Verdict::Backlog, "all of it dies, but ever more is alive at a time: a queue or the load grows");
@@ -176,18 +227,44 @@ class Judge {
     return false;
   }
 
-  // A handful of large, regular events leave too few blocks for groups; their marks say what belongs together. The first
-  // cycle is the warm-up, the last one may still be under way.
-  bool leaks_by_cycles() {
+  // What survives of each cycle but the first, which is the warm-up, and the last, which may still be under way.
+  std::vector<double> bytes_by_cycle() const {
     const std::vector<std::uint64_t>& starts = c_.run.cycle_ns;
-    if (starts.size() < kEnoughCycles + 2 || late_deaths_among_oldest()) return false;
-    std::vector<double> bytes(starts.size() - 2);
+    std::vector<double> bytes(starts.size() - std::min<std::size_t>(starts.size(), 2));
     for (const Survivor& s : e_.survivors) {
       const auto next = std::upper_bound(starts.begin(), starts.end(), s.time_ns);
       const std::ptrdiff_t cycle = next - starts.begin() - 1;  // -1: before the first
       if (cycle >= 1 && static_cast<std::size_t>(cycle) <= bytes.size())
         bytes[static_cast<std::size_t>(cycle) - 1] += static_cast<double>(s.bytes);
     }
+    return bytes;
+  }
+
+  // The whole cycles between the warm-up and the youngest birth that counts.
+  bool claim_per_cycle() {
+    const std::vector<std::uint64_t>& starts = c_.run.cycle_ns;
+    const std::uint64_t from = c_.run.ns_at(c_.run.clock.warm_up_ticks);
+    const std::vector<double> bytes = bytes_by_cycle();
+    double sum = 0;
+    std::size_t cycles = 0;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      if (starts[i + 1] < from || starts[i + 2] > mature_end_ns()) continue;
+      sum += bytes[i];
+      ++cycles;
+    }
+    if (cycles < kEnoughCycles || sum == 0) return false;
+    v_.windows = cycles;
+    v_.window = c_.cycle_name;
+    v_.bytes_per_window = sum / static_cast<double>(cycles);
+    return true;
+  }
+
+  // A handful of large, regular events leave too few blocks for groups; their marks say what belongs together. The first
+  // cycle is the warm-up, the last one may still be under way.
+  bool leaks_by_cycles() {
+    const std::vector<std::uint64_t>& starts = c_.run.cycle_ns;
+    if (starts.size() < kEnoughCycles + 2 || late_deaths_among_oldest()) return false;
+    std::vector<double> bytes = bytes_by_cycle();
     // Cycles too young to judge say nothing yet.
     while (!bytes.empty() && starts[bytes.size()] > e_.mature_last_ns) bytes.pop_back();
     if (bytes.size() < kEnoughCycles || std::any_of(bytes.begin(), bytes.end(), [](double b) { return b == 0; })) return false;
@@ -195,9 +272,10 @@ class Judge {
     if (seconds <= 0) return false;
     double sum = 0;
     for (const double b : bytes) sum += b;
-    const std::array<double, 2> interval = bootstrap_sum(bytes, c_.bootstrap_samples);
+    std::vector<double> spans;
+    for (std::size_t i = 0; i < bytes.size(); ++i) spans.push_back(static_cast<double>(starts[i + 2] - starts[i + 1]) / 1e9);
     v_.bytes_per_second = sum / seconds;
-    v_.ci95 = {interval[0] / seconds, interval[1] / seconds};
+    v_.ci95 = bootstrap_rate(bytes, spans, c_.bootstrap_samples);
     v_.windows = bytes.size();
     v_.window = c_.cycle_name;
     v_.bytes_per_window = sum / static_cast<double>(bytes.size());
@@ -210,11 +288,12 @@ class Judge {
     const std::vector<double> residue(v_.group_survivors.begin(), v_.group_survivors.end());
     const TrendTest trend = kendall(residue);
     v_.p_value = mean_above_zero(residue);
-    if (trend.rising < kSignificant) {
+    if (v_.residue_share >= kNearlyAll && !flat() && !late_deaths_among_oldest()) return accumulates("next to nothing was ever freed");
+    if (trend.rising < kSignificant && !c_.trend_is_chance) {
       if (is_growing()) return true;
       return is(Verdict::Backlog, "the younger, the more survive: blocks are still on their way out");
     }
-    if (trend.falling < kSignificant) return is(Verdict::Filling, "the younger, the fewer survive: a cache that fills");
+    if (trend.falling < kSignificant && !c_.trend_is_chance) return is(Verdict::Filling, "the younger, the fewer survive: a cache that fills");
     const std::size_t persistent = static_cast<std::size_t>(std::count_if(residue.begin(), residue.end(), [](double r) { return r > 0; }));
     if (persistent < kPersistentGroups) return undecided(run_ * 0.5, "survivors come in bouts");
     if (guarded()) return true;
@@ -280,16 +359,22 @@ class Judge {
 
   void claim_rate() {
     const std::vector<double> bytes(v_.group_bytes.begin(), v_.group_bytes.end());
+    std::vector<double> spans;
+    for (std::size_t g = 0; g < bytes.size(); ++g) {
+      const std::uint64_t end = g + 1 < bytes.size() ? v_.group_begin_ns[g + 1] : mature_end_ns();
+      spans.push_back(static_cast<double>(end - std::min(end, v_.group_begin_ns[g])) / 1e9);
+    }
     double sum = 0;
     for (const double b : bytes) sum += b;
-    const double seconds = static_cast<double>(e_.mature_last_ns - e_.mature_first_ns) / 1e9;
+    const double seconds = static_cast<double>(mature_end_ns() - e_.mature_first_ns) / 1e9;
     if (seconds <= 0 || sum <= 0) return;
-    const std::array<double, 2> interval = bootstrap_sum(bytes, c_.bootstrap_samples);
     v_.bytes_per_second = sum / seconds;
-    v_.ci95 = {interval[0] / seconds, interval[1] / seconds};
+    v_.ci95 = bootstrap_rate(bytes, spans, c_.bootstrap_samples);
     if (c_.run.clock.kind == ClockKind::Marks) {
-      v_.windows = std::max<std::uint64_t>(e_.mature_last_tick - e_.mature_first_tick, 1);
+      v_.windows = std::max<std::uint64_t>(mature_end_tick() - e_.mature_first_tick, 1);
       v_.window = c_.clock_name;
+    } else if (claim_per_cycle()) {
+      return;
     } else {
       v_.windows = bytes.size();
       v_.window_is_births = true;  // put in words when the size classes of the site are together

@@ -13,6 +13,7 @@ struct JudgeContext {
   std::string clock_name;           // "step", "allocations" or "seconds"
   std::string cycle_name;           // ProcessRun::cycle_label
   std::uint64_t bootstrap_samples;
+  bool trend_is_chance = false;     // the site's other size classes say so (leak_conclusion.cpp)
 };
 
 LeakVerdict judge(const LeakEvidence& evidence, const JudgeContext& context);

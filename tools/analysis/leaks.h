@@ -48,6 +48,8 @@ struct LeakVerdict {
   double p_value = 1;                         // that the residue is nothing; before the correction over sites
   std::optional<double> oom_in_seconds;       // of the device, all rates of its leaks together
   std::array<double, 2> oom_interval{};       // with the upper and the lower rates; only with oom_in_seconds
+  std::uint64_t ran_out_ns = 0;               // instead of oom_in_seconds: the run ended out of the device's memory, then
+  double taken_per_byte = 1;                  // what the driver takes for a byte of it, in granules
   double needs_seconds = 0;                   // Undecided: so much longer a run may decide; 0 if that is not what is missing
   std::string reason;                         // one clause that says what decided, e.g. "needs about 42 s more"
 };

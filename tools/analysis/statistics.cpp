@@ -80,21 +80,26 @@ double mean_above_zero(std::span<const double> values) {
   return 0.5 * incomplete_beta(degrees / 2, 0.5, degrees / (degrees + t * t));
 }
 
-std::array<double, 2> bootstrap_sum(std::span<const double> values, std::uint64_t samples) {
+std::array<double, 2> bootstrap_rate(std::span<const double> values, std::span<const double> spans, std::uint64_t samples) {
   const std::size_t n = values.size();
-  if (n == 0 || samples == 0) return {0, 0};
+  const double whole = std::accumulate(spans.begin(), spans.end(), 0.0);
+  if (n == 0 || samples == 0 || spans.size() != n || whole <= 0) return {0, 0};
   constexpr std::size_t kBlock = 2;
   std::uint64_t state = 0x63756865617021;
-  std::vector<double> sums(samples);
-  for (double& sum : sums) {
-    sum = 0;
+  std::vector<double> rates(samples);
+  for (double& rate : rates) {
+    double sum = 0, span = 0;
     for (std::size_t taken = 0; taken < n;) {
       const std::size_t start = next_random(state) % n;
-      for (std::size_t i = 0; i < kBlock && taken < n; ++i, ++taken) sum += values[(start + i) % n];
+      for (std::size_t i = 0; i < kBlock && taken < n; ++i, ++taken) {
+        sum += values[(start + i) % n];
+        span += spans[(start + i) % n];
+      }
     }
+    rate = sum / (span > 0 ? span : whole);
   }
-  std::sort(sums.begin(), sums.end());
-  const auto quantile = [&](double q) { return sums[static_cast<std::size_t>(q * static_cast<double>(samples - 1))]; };
+  std::sort(rates.begin(), rates.end());
+  const auto quantile = [&](double q) { return rates[static_cast<std::size_t>(q * static_cast<double>(samples - 1))]; };
   return {quantile(0.025), quantile(0.975)};
 }
 

@@ -94,6 +94,28 @@ TEST(Conclude, TimeToOomTakesWhatTheDriverCallsUsed) {
   EXPECT_DOUBLE_EQ(conclude(set, 2000)[0].oom_in_seconds.value(), 8 * gib / rate);
 }
 
+TEST(Conclude, TimeToOomIsOfWhatTheDriverTakes) {
+  LeakEvidence e = plain_leak();
+  const double plain = conclude(set_of({e}), 2000)[0].oom_in_seconds.value();
+  e.live_taken = 2 * e.live_bytes;
+  EXPECT_DOUBLE_EQ(conclude(set_of({e}), 2000)[0].oom_in_seconds.value(), plain / 2);
+}
+
+TEST(Conclude, SizeClassesThatContradictEachOtherAreJudgedTogether) {
+  LeakEvidence small = plain_leak(), large = plain_leak();
+  large.size_low = large.size_high = 1 << 20;
+  set_survivors(small, {40, 44, 36, 41, 43, 37, 42, 38});
+  set_survivors(large, {2, 2, 3, 3, 4, 4, 5, 6});  // rises, too few to mean much beside those of the other class
+  EXPECT_EQ(conclude(set_of({large}), 2000)[0].verdict, Verdict::Backlog);
+  std::vector<LeakVerdict> verdicts = conclude(set_of({small, large}), 2000);
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_EQ(verdicts[0].verdict, Verdict::Leak);
+  EXPECT_EQ(verdicts[0].survivors, 321u + 29u);
+  set_survivors(large, {2, 8, 16, 24, 32, 40, 48, 56});  // and here it means something
+  verdicts = conclude(set_of({small, large}), 2000);
+  EXPECT_EQ(verdicts.size(), 2u);
+}
+
 TEST(Conclude, LeaksOfADeviceShareItsFreeMemoryAndWhatAccumulatesIsAddedForItself) {
   LeakEvidence kept = plain_leak(3);
   kept.deaths = 0;

@@ -149,6 +149,43 @@ inline Program leak_2_percent(Random& r) {
   return evenly(r, [&](double) { return uniform(r) < 0.02 ? kForever : exponential(r, 0.004); });
 }
 
+/// A leak of 2 % at one site, in four size classes: by chance one of them often shows a trend.
+inline Program leak_of_four_sizes(Random& r) {
+  Program p = evenly(r, [&](double) { return uniform(r) < 0.02 ? kForever : exponential(r, 0.004); }, 4 * kBirths);
+  for (std::size_t i = 0; i < p.births.size(); ++i) p.births[i].size = std::uint64_t{4096} << i % 4;
+  return p;
+}
+
+/// The same site leaks small blocks and keeps large ones in a cache that fills.
+inline Program leak_beside_a_cache(Random& r) {
+  Program p = leak_2_percent(r);
+  for (Birth b : lru_filling(r).births) {
+    b.size = 1 << 20;
+    p.births.push_back(b);
+  }
+  return p;
+}
+
+/// So many epochs of forty equal steps and a short one. Each change of the batch size loses thirty blocks; the last epoch is cut off
+/// somewhere. The truth is what an epoch loses.
+inline Program lost_at_changes(Random& r, double epochs, std::uint64_t* lost_per_epoch) {
+  Program p;
+  *lost_per_epoch = 0;
+  const auto forward = [&](double t, std::uint64_t batch, bool change) {
+    for (std::uint64_t layer = 0; change && layer < 30; ++layer) {
+      p.births.push_back({t + static_cast<double>(layer) * 1e-5, kForever, batch * (8000 + layer * 977), 0});
+      if (p.births.back().time < 1 / epochs) *lost_per_epoch += p.births.back().size;
+    }
+    p.births.push_back({t + 5e-4, 2e-4, batch * 4096, 1});
+  };
+  const double step = 1 / epochs / 41;
+  for (int i = 0; i < static_cast<int>(epochs * 41); ++i) {
+    const double t = step * (i + uniform(r, 0, 0.1));
+    forward(t, i % 41 == 40 ? 137 : 512, i % 41 == 0 || i % 41 == 40);
+  }
+  return p;
+}
+
 inline Program ttl_beyond_run(Random& r) { return evenly(r, [&](double) { return 1.5; }, 800); }
 
 // --- hold-outs ----------------------------------------------------------------------------------------------------------

@@ -114,6 +114,39 @@ TEST(Judge, MoreAmongTheYoungIsABacklogAndAmongTheOldACache) {
   EXPECT_TRUE(is(judged(e), Verdict::Filling));
 }
 
+TEST(Judge, WhereNearlyNothingDiesItAccumulates) {
+  LeakEvidence e = plain_leak();
+  set_survivors(e, {96, 95, 96, 95, 95, 96, 95, 96});
+  const LeakVerdict v = judged(e);
+  EXPECT_TRUE(is(v, Verdict::Accumulates, "next to nothing"));
+  EXPECT_GT(v.bytes_per_second, 0);
+  set_survivors(e, {100, 100, 99, 98, 97, 96, 95, 94});  // a few more of the young died: no cache that fills
+  EXPECT_TRUE(is(judged(e), Verdict::Accumulates));
+  set_survivors(e, {94, 95, 94, 95, 94, 95, 94, 95});
+  EXPECT_TRUE(is(judged(e), Verdict::Leak));
+}
+
+TEST(Judge, TheRateCoversTheTimeToTheNextBirth) {
+  LeakEvidence e = plain_leak();
+  e.mature_end_ns = 960 * kSecond;  // after 950, the last that counts
+  e.mature_end_tick = 960;
+  EXPECT_DOUBLE_EQ(judged(e).bytes_per_second, 80 * 4096 / 810.0);
+  ProcessRun run = plain_run();
+  run.clock.kind = ClockKind::Marks;
+  EXPECT_EQ(judged(e, run).windows, 810u);
+}
+
+TEST(Judge, UnevenTimesMakeARateUncertain) {
+  LeakEvidence e = plain_leak();
+  set_survivors(e, {10, 10, 10, 10, 10, 10, 10, 10});
+  EXPECT_DOUBLE_EQ(judged(e).ci95[0], judged(e).ci95[1]);
+  const std::uint64_t begins[] = {150, 200, 250, 450, 550, 600, 650, 850};
+  for (std::uint32_t g = 0; g < 8; ++g) e.birth_times.emplace_back(g * 100, begins[g] * kSecond);
+  const LeakVerdict v = judged(e);
+  EXPECT_LT(v.ci95[0], 0.95 * v.bytes_per_second);
+  EXPECT_GT(v.ci95[1], 1.05 * v.bytes_per_second);
+}
+
 // --- births that stopped --------------------------------------------------------------------------------------------------
 
 TEST(Judge, ASilenceIsMeasuredByTheUsualGap) {

@@ -29,15 +29,30 @@ TEST(Statistics, StudentMatchesTables) {
   EXPECT_EQ(mean_above_zero(negative), 1);
 }
 
-TEST(Statistics, BootstrapIsRepeatableAndHoldsTheSum) {
-  const double values[] = {3, 5, 4, 6, 2, 5, 4, 3};
-  const auto interval = bootstrap_sum(values, 2000);
-  EXPECT_EQ(interval, bootstrap_sum(values, 2000));
-  EXPECT_LT(interval[0], 32);
-  EXPECT_GT(interval[1], 32);
-  EXPECT_GT(interval[0], 16);
+TEST(Statistics, BootstrapIsRepeatableAndHoldsTheRate) {
+  const double values[] = {3, 5, 4, 6, 2, 5, 4, 3}, spans[] = {2, 2, 2, 2, 2, 2, 2, 2};
+  const auto interval = bootstrap_rate(values, spans, 2000);
+  EXPECT_EQ(interval, bootstrap_rate(values, spans, 2000));
+  EXPECT_LT(interval[0], 2);
+  EXPECT_GT(interval[1], 2);
+  EXPECT_GT(interval[0], 1);
   const double zero[] = {0, 0, 0, 0, 0, 0, 0, 40};
-  EXPECT_EQ(bootstrap_sum(zero, 2000)[0], 0);
+  EXPECT_EQ(bootstrap_rate(zero, spans, 2000)[0], 0);
+}
+
+TEST(Statistics, BootstrapDrawsAValueWithItsSpan) {
+  // Equal values, uneven spans: what is not sure is the time.
+  const double equal[] = {4, 4, 4, 4, 4, 4, 4, 4}, uneven[] = {1, 3, 1, 3, 2, 2, 3, 1};
+  const auto interval = bootstrap_rate(equal, uneven, 2000);
+  EXPECT_LT(interval[0], 1.9);
+  EXPECT_GT(interval[1], 2.1);
+  // As much in each second: then the rate is sure, however uneven both are.
+  const double same[] = {2, 6, 2, 6, 4, 4, 6, 2};
+  const auto sure = bootstrap_rate(same, uneven, 2000);
+  EXPECT_DOUBLE_EQ(sure[0], 2);
+  EXPECT_DOUBLE_EQ(sure[1], 2);
+  const double no_time[8] = {};
+  EXPECT_EQ(bootstrap_rate(same, no_time, 2000)[1], 0);
 }
 
 TEST(Statistics, FalseDiscoveryRateKeepsTheSmallOnes) {
