@@ -293,7 +293,8 @@ class Judge {
       if (is_growing()) return true;
       return is(Verdict::Backlog, "the younger, the more survive: blocks are still on their way out");
     }
-    if (trend.falling < kSignificant && !c_.trend_is_chance) return is(Verdict::Filling, "the younger, the fewer survive: a cache that fills");
+    if (trend.falling < kSignificant && !c_.trend_is_chance)
+      return is(Verdict::Filling, "the younger, the fewer survive: a cache that fills");
     const std::size_t persistent = static_cast<std::size_t>(std::count_if(residue.begin(), residue.end(), [](double r) { return r > 0; }));
     if (persistent < kPersistentGroups) return undecided(run_ * 0.5, "survivors come in bouts");
     if (guarded()) return true;

@@ -56,6 +56,7 @@ Json verdict_json(const Trace& trace, const LeakVerdict& v, const std::string& n
           {"live_count", v.live_count},
           {"residue_share", v.residue_share},
           {"oom_in_seconds", v.oom_in_seconds ? Json(*v.oom_in_seconds) : Json(nullptr)},
+          {"ran_out_at_ns", v.ran_out_ns == 0 ? Json(nullptr) : Json(since_start(trace, v.ran_out_ns))},
           {"oom_interval", v.oom_in_seconds ? Json{v.oom_interval[0], v.oom_interval[1]} : Json(nullptr)},
           {"births", v.births},
           {"mature_births", v.mature_births},
@@ -119,9 +120,10 @@ void print_verdict(const Trace& trace, const LeakVerdict& v, const std::string& 
   for (const std::string& phase : v.phases) phases += (phases.empty() ? ", in " : " and ") + printable(phase);
   fmt::print("\n{:<12} {}{}\n", verdict_name(v.verdict), printable(name), phases);
   if (v.device == kHostDevice) fmt::print("      host memory, pinned for the device\n");
-  fmt::print("      {} in {} blocks alive at the last allocation, {} of {} mature births survive ({})\n", size_text(v.live_bytes),
-             count_text(v.live_count), count_text(v.survivors), count_text(v.mature_births),
-             percent_text(v.residue_share));
+  fmt::print("      {} in {} blocks alive at the last allocation{}\n", size_text(v.live_bytes), count_text(v.live_count),
+             v.mature_births == 0 ? ""
+                                  : fmt::format(", {} of {} mature births survive ({})", count_text(v.survivors),
+                                                count_text(v.mature_births), percent_text(v.residue_share)));
   if (has_rate(v)) {
     fmt::print("      {} (95 %: {} to {})", rate_text(v.bytes_per_second), rate_text(v.ci95[0]), rate_text(v.ci95[1]));
     if (v.windows != 0)
@@ -130,6 +132,8 @@ void print_verdict(const Trace& trace, const LeakVerdict& v, const std::string& 
     if (v.oom_in_seconds)
       fmt::print("; out of memory in {}",
                  duration_text(static_cast<std::uint64_t>(std::min(*v.oom_in_seconds, 9e9) * 1e9)));
+    else if (v.ran_out_ns != 0)
+      fmt::print("; ran out of memory at {}", when_text(trace, v.ran_out_ns));
     fmt::print("\n");
   }
   if (!v.reason.empty()) fmt::print("      {}\n", printable(v.reason));

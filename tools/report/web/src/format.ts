@@ -63,6 +63,13 @@ export function duration(seconds: number): string {
   return `${sign}${whole}${kTie}${majorName}${rest > 0 ? `${kTie}${rest}${kTie}${next[1]}` : ''}`;
 }
 
+/// What a figure of the driver is called: it is asked only now and then, and an old answer must not pass for a new one.
+export function driverTitle(askedNs: number, momentNs: number): string {
+  const apart = momentNs - askedNs;
+  if (apart === 0) return 'In use, says the driver';
+  return `In use, said the driver ${duration(Math.abs(apart) / 1e9)} ${apart > 0 ? 'before' : 'after'}`;
+}
+
 /// Offset from the start, as fine as the span in view needs.
 export function offset(ns: number, spanNs: number): string {
   const seconds = ns / 1e9;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { byteTicks, bytes, duration, offset, percent, signedBytes, timeTicks } from '../src/format';
+import { byteTicks, bytes, driverTitle, duration, offset, percent, signedBytes, timeTicks } from '../src/format';
 import { shortFunction } from '../src/names';
 
 const plain = (text: string) => text.replaceAll('\u00a0', ' ');
@@ -8,6 +8,12 @@ test.each([
   [0, '0 B'], [1, '1 B'], [999, '999 B'], [1000, '0.977 KiB'], [1024, '1.00 KiB'], [38912, '38.0 KiB'], [1536, '1.50 KiB'],
   [1023 * 1024, '0.999 MiB'], [2 ** 20, '1.00 MiB'], [65712345678, '61.2 GiB'], [-2048, '−2.00 KiB'], [2 ** 40, '1.00 TiB'], [999 * 2 ** 30, '999 GiB'],
 ])('%i bytes are %s', (value, text) => expect(plain(bytes(value))).toBe(text));
+
+test('an old answer of the driver says how old it is', () => {
+  expect(plain(driverTitle(5e9, 5e9))).toBe('In use, says the driver');
+  expect(plain(driverTitle(5e9, 7.5e9))).toBe('In use, said the driver 2.50 s before');
+  expect(plain(driverTitle(5e9, 4.75e9))).toBe('In use, said the driver 250 ms after');
+});
 
 test('a gain carries its sign', () => {
   expect(plain(signedBytes(1024))).toBe('+1.00 KiB');

@@ -2,7 +2,7 @@
 // is drawn, so a peak never disappears; the lowest one is drawn as a line.
 import { inkOn, kCategories, palette, withAlpha, type Palette } from '../colours';
 import { Canvas, choice, el, section, Tooltip } from '../dom';
-import { bytes, byteTicks, offset, timeTicks, wallClock } from '../format';
+import { bytes, byteTicks, driverTitle, offset, timeTicks, wallClock } from '../format';
 import { kFloorHints, kFloorTitles, type FloorName } from '../head';
 import { group, type GroupBy, type Groups } from '../maths/groups';
 import { firstRange } from '../maths/range';
@@ -395,7 +395,8 @@ export class Timeline {
     }
     if (this.driver && this.driver.times.length > 0) {
       const last = momentAt(this.driver.times, this.view.times[moment]!);
-      items.push(el('li', {}, el('span', { class: 'swatch dot' }), el('span', { class: 'name' }, 'In use, says the driver'), el('span', { class: 'number' }, bytes(this.driver.used[last] ?? 0))));
+      const title = driverTitle(this.driver.times[last]!, this.view.times[moment]!);
+      items.push(el('li', {}, el('span', { class: 'swatch dot' }), el('span', { class: 'name' }, title), el('span', { class: 'number' }, bytes(this.driver.used[last] ?? 0))));
     }
     this.legend.replaceChildren(...items);
   }
