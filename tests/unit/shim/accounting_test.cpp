@@ -3,6 +3,8 @@
 
 #include <sys/resource.h>
 
+#include <thread>
+
 #include "tests/unit/shim/host.h"
 
 namespace cuheap {
@@ -174,6 +176,32 @@ TEST_F(Accounting, AContextThatTheDriverKeptHasNotEnded) {
 
   EXPECT_EQ(alive_since_the_first(), (Bytes64{0, 3 * kSignedMiB}));
   EXPECT_EQ(events(EventKind::ContextEnd).size(), 1u);
+}
+
+// The sanitizers' ground: every table at work in several threads, while contexts come and go.
+TEST_F(Accounting, KeepsTheBooksOfSeveralThreads) {
+  constexpr int kThreads = 4, kRounds = 300;
+  run_out_of_memory();
+  std::vector<std::thread> threads;
+  for (int number = 0; number < kThreads; ++number) {
+    threads.emplace_back([this, number] {
+      ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+      for (int i = 0; i < kRounds; ++i) {
+        const CUdeviceptr block = allocate(static_cast<std::size_t>(20001 + number));
+        if (i % 100 == 0) {
+          EXPECT_EQ(cuCtxDestroy_v2(make_context()), CUDA_SUCCESS);
+        }
+        cuCtxSetCurrent(context_);
+        EXPECT_EQ(cuMemFree_v2(block), CUDA_SUCCESS);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  run_out_of_memory();
+
+  EXPECT_EQ(alive_since_the_first(), (Bytes64{0, 0}));
+  EXPECT_EQ(events(EventKind::Allocate).size(), std::size_t{kThreads} * kRounds);
+  EXPECT_EQ(events(EventKind::ContextEnd).size(), 12u);
 }
 
 TEST_F(Accounting, CallsInsideItsOwnWorkAreCountedLosses) {
