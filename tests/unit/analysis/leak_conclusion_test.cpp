@@ -111,9 +111,12 @@ TEST(Conclude, SizeClassesThatContradictEachOtherAreJudgedTogether) {
   ASSERT_EQ(verdicts.size(), 1u);
   EXPECT_EQ(verdicts[0].verdict, Verdict::Leak);
   EXPECT_EQ(verdicts[0].survivors, 321u + 29u);
-  set_survivors(large, {2, 8, 16, 24, 32, 40, 48, 56});  // and here it means something
+  set_survivors(small, {10, 11, 9, 10, 10, 9, 11, 10});
+  set_survivors(large, {2, 3, 4, 6, 8, 10, 12, 14});  // and here it means something
   verdicts = conclude(set_of({small, large}), 2000);
-  EXPECT_EQ(verdicts.size(), 2u);
+  ASSERT_EQ(verdicts.size(), 2u);
+  EXPECT_EQ(verdicts[0].verdict, Verdict::Leak);
+  EXPECT_EQ(verdicts[1].verdict, Verdict::Backlog);
 }
 
 TEST(Conclude, LeaksOfADeviceShareItsFreeMemoryAndWhatAccumulatesIsAddedForItself) {

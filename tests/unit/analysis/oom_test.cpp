@@ -334,6 +334,8 @@ TEST(Oom, WhatIsNeverGivenBackIsNoPeak) {
   TraceBuilder b;
   b.device(10 * kGiB);
   const SiteId keep = b.site({"main", "keep"});
+  b.mark(b.name("start"));
+  b.at(10'000'000'000);  // much more than usual all at once
   for (std::uint64_t i = 0; i < 20; ++i) b.cuda_malloc(0x900000000 + i * kGiB, kGiB / 2, keep);
   refuse(b, Floor::Allocation, kGiB / 2);
   EXPECT_EQ(only(b).oom_class, "too_big");
