@@ -102,6 +102,7 @@ json leak_json(const LeakVerdict& verdict, const Trace& trace, PageNames& names)
     leak["oom_in_seconds"] = *verdict.oom_in_seconds;
     leak["oom_interval"] = {verdict.oom_interval[0], verdict.oom_interval[1]};
   }
+  if (verdict.ran_out_ns != 0) leak["ran_out_ns"] = relative(verdict.ran_out_ns, trace);
   return leak;
 }
 

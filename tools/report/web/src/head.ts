@@ -44,6 +44,7 @@ export interface Leak {
   reason: string;
   oom_in_seconds?: number;
   oom_interval?: [number, number];
+  ran_out_ns?: number;
   survival: { births: number[]; alive: number[][] };
 }
 

@@ -63,6 +63,12 @@ test('a leak card tells when the device is full', () => {
   expect(plain(card!.sentence)).toContain('full in 6 h 10 min (5 h 40 min – 6 h 50 min)');
 });
 
+test('a leak card of a run that ended out of memory says when, and nothing of the time to it', () => {
+  const [card] = cards(head({ leaks: [leak({ oom_in_seconds: 22200, oom_interval: [20400, 24600], ran_out_ns: 2.5e9 })] }));
+  expect(plain(card!.sentence)).toContain('ran out of memory after 2.50 s');
+  expect(card!.sentence).not.toContain('full in');
+});
+
 test('every card has a number', () => {
   for (const card of cards(head({ leaks: [leak({ bytes_per_second: 0 })] }))) expect(card.number).toMatch(/\d/);
   for (const card of cards(head({ tracks: [] }))) expect(card.number).toMatch(/\d/);

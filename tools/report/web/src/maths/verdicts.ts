@@ -92,6 +92,7 @@ function rateParts(leak: Leak, left: string): { number: string; unit?: string } 
 }
 
 export function oomText(leak: Leak): string {
+  if (leak.ran_out_ns !== undefined) return `ran out of memory after ${duration(leak.ran_out_ns / 1e9)}`;
   if (leak.oom_in_seconds === undefined) return '';
   const [low, high] = leak.oom_interval?.map(duration) ?? [];
   const interval = low && low !== high ? ` (${low} – ${high})` : '';
