@@ -28,6 +28,7 @@ constexpr Pattern kCudaLibraries[] = {
 constexpr Pattern kRuntime[] = {
     {Field::Module, "libc.so"},      {Field::Module, "libc-"},      {Field::Module, "libpthread"}, {Field::Module, "ld-linux"},
     {Field::Module, "libstdc++"},    {Field::Module, "libgcc_s"},   {Field::Module, "libcuheap"},  {Field::Module, "libpython"},
+    {Field::Module, "python3"},      {Field::Module, "libffi"},     {Field::Module, "_ctypes"},    {Field::Module, "_cffi_backend"},
     {Field::FunctionPrefix, "_start"},        {Field::FunctionPrefix, "__libc_"},      {Field::FunctionPrefix, "start_thread"},
     {Field::FunctionPrefix, "clone"},         {Field::FunctionPrefix, "__clone"},       {Field::FunctionPrefix, "execute_native_thread"},
     {Field::FunctionPrefix, "pthread_"},     {Field::FunctionPrefix, "thread_start"},
@@ -121,7 +122,8 @@ bool matches(const Pattern& pattern, const Frame& frame) {
       const std::size_t slash = frame.module.rfind('/');
       return string_view(frame.module).substr(slash == std::string::npos ? 0 : slash + 1).find(pattern.text) != string_view::npos;
     }
-    case Field::FilePart: return frame.file.find(pattern.text) != std::string::npos;
+    case Field::FilePart:  // a library without debug information has no file but its own
+      return (frame.file.empty() ? frame.module : frame.file).find(pattern.text) != std::string::npos;
     case Field::FunctionPrefix: {  // demangled names may begin with their type
       if (frame.function.starts_with(pattern.text)) return true;
       return frame.language == FrameLanguage::Native && frame.function.find(pattern.text) != std::string::npos &&
@@ -180,10 +182,24 @@ bool is_plumbing(const Frame& frame) {
 bool is_how_not_why(const Frame& frame) { return is_plumbing(frame) || is_wrapper(frame); }
 
 unsigned name_rank(const Frame& frame) {
-  if (!is_plumbing(frame)) return is_wrapper(frame) ? 2 : frame.line != 0 ? 0 : 1;
-  if (any(kBackward, frame)) return 3;
-  if (classify(frame) == FrameClass::Runtime) return 6;
-  return frame.function.empty() || frame.function == "?" || any(kAllocators, frame) ? 5 : 4;
+  const bool is_nameless = frame.language == FrameLanguage::Native && frame.function.find("+0x") != std::string::npos;
+  if (!is_plumbing(frame)) return is_wrapper(frame) || is_nameless ? 1 : 0;
+  if (any(kBackward, frame)) return 2;
+  if (classify(frame) == FrameClass::Runtime) return 5;
+  return frame.function.empty() || frame.function == "?" || any(kAllocators, frame) ? 4 : 3;
+}
+
+bool is_placed(const Frame& frame) { return frame.line != 0 && name_rank(frame) == 0; }
+
+bool needs_caller(const Frame& own) { return own.line == 0 && name_rank(own) == 0; }
+
+std::string function_name(const Frame& frame) {
+  return frame.language == FrameLanguage::Python ? frame.function : bare_function(frame.function);
+}
+
+std::string place_name(const Frame& frame) {
+  if (frame.line != 0) return std::string(last_part(frame.file)) + ":" + std::to_string(frame.line);
+  return std::string(last_part(frame.module.empty() ? frame.file : frame.module));
 }
 
 const Frame* own_frame(const Trace& trace, SiteId site) {
@@ -202,57 +218,74 @@ const Frame* own_frame(const Trace& trace, SiteId site) {
   return nullptr;
 }
 
-std::string short_name(const Trace& trace, SiteId site) {
-  const Frame* const frame = own_frame(trace, site);
-  if (frame == nullptr) return "no stack";
-  const std::string function = frame->language == FrameLanguage::Python ? frame->function : bare_function(frame->function);
-  if (frame->line != 0) return function + " (" + std::string(last_part(frame->file)) + ":" + std::to_string(frame->line) + ")";
-  const string_view where = !frame->module.empty() ? last_part(frame->module) : last_part(frame->file);
-  return where.empty() ? function : function + " (" + std::string(where) + ")";
-}
-
 namespace {
 
-std::string function_name(const Frame& frame) {
-  return frame.language == FrameLanguage::Python ? frame.function : bare_function(frame.function);
+std::string with_place(const Frame& frame) {
+  const std::string place = place_name(frame);
+  return place.empty() ? function_name(frame) : function_name(frame) + " (" + place + ")";
 }
 
-/// The user's own functions outside the one that names the stack, innermost first, at most `count`.
-std::vector<std::string> own_callers(const Trace& trace, SiteId site, std::size_t count) {
-  const Frame* const own = own_frame(trace, site);
+/// A stack's own frame, and the user's own functions outside it, innermost first.
+struct Naming {
+  std::string own = "no stack";
   std::vector<std::string> callers;
-  bool outside = false;
-  for (const Frame& frame : trace.stack(site)) {
-    if (outside && !is_plumbing(frame) && callers.size() < count) callers.push_back(function_name(frame));
-    outside = outside || (own != nullptr && frame == *own);
+  std::size_t always = 0;  // so many callers belong to the short name
+
+  std::string with_callers(std::size_t count) const {
+    std::string name = own;
+    for (std::size_t i = 0; i < std::min(count, callers.size()); ++i) name += (i == 0 ? ", called by " : ", by ") + callers[i];
+    return name;
   }
-  return callers;
+  std::string name() const { return with_callers(always); }
+};
+
+Naming naming_of(const Trace& trace, SiteId site, std::size_t most_callers) {
+  Naming naming;
+  const Frame* const own = own_frame(trace, site);
+  if (own == nullptr) return naming;
+  naming.own = with_place(*own);
+  std::vector<Frame> outside;
+  bool is_outside = false;
+  for (const Frame& frame : trace.stack(site)) {
+    if (is_outside && !is_plumbing(frame)) outside.push_back(frame);
+    is_outside = is_outside || frame == *own;
+  }
+  auto caller = outside.begin();
+  if (needs_caller(*own)) {
+    const auto placed = std::find_if(outside.begin(), outside.end(), is_placed);
+    if (placed != outside.end()) {
+      naming.callers.push_back(with_place(*placed));
+      naming.always = 1;
+      caller = placed + 1;
+    }
+  }
+  for (; caller != outside.end() && naming.callers.size() < most_callers; ++caller) naming.callers.push_back(function_name(*caller));
+  return naming;
 }
 
 }  // namespace
 
+std::string short_name(const Trace& trace, SiteId site) { return naming_of(trace, site, 0).name(); }
+
 std::string long_name(const Trace& trace, SiteId site, std::size_t callers) {
-  std::string name = short_name(trace, site);
-  const char* by = ", called by ";
-  for (const std::string& caller : own_callers(trace, site, callers)) {
-    name += by + caller;
-    by = ", by ";
-  }
-  return name;
+  const Naming naming = naming_of(trace, site, callers);
+  return naming.with_callers(std::max(callers, naming.always));
 }
 
 std::vector<std::string> short_names(const Trace& trace, std::span<const SiteId> sites) {
   constexpr std::size_t kMostCallers = 4;
+  std::vector<Naming> namings;
   std::vector<std::string> shorts;
-  for (const SiteId site : sites) shorts.push_back(short_name(trace, site));
+  for (const SiteId site : sites) {
+    namings.push_back(naming_of(trace, site, kMostCallers));
+    shorts.push_back(namings.back().name());
+  }
   std::vector<std::string> names = shorts;
-  std::vector<std::vector<std::string>> callers(sites.size());
-  for (std::size_t level = 0; level < kMostCallers; ++level) {
+  for (std::size_t callers = 1; callers <= kMostCallers; ++callers) {
     const std::vector<std::string> before = names;
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (std::count(before.begin(), before.end(), before[i]) < 2) continue;
-      if (level == 0) callers[i] = own_callers(trace, sites[i], kMostCallers);
-      if (level < callers[i].size()) names[i] += (level == 0 ? ", called by " : ", by ") + callers[i][level];
+      names[i] = namings[i].with_callers(std::max(callers, namings[i].always));
     }
   }
   // Callers that all sites of a name share tell nothing.

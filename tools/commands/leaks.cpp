@@ -104,15 +104,25 @@ std::string rate_text(double bytes_per_second) {
   return size_text(static_cast<std::uint64_t>(bytes_per_second < 0 ? 0 : bytes_per_second)) + "/s";
 }
 
+/// What says why: a stack in a framework begins with a dozen frames of its allocator.
 void print_stack(const Trace& trace, SiteId site) {
   constexpr std::size_t kFrames = 12;
   const std::vector<Frame> stack = trace.stack(site);
-  for (std::size_t i = 0; i < std::min(stack.size(), kFrames); ++i) {
-    const Frame& frame = stack[i];
+  const bool has_own = !std::all_of(stack.begin(), stack.end(), is_plumbing);
+  std::size_t at = 0, shown = 0, between = 0;
+  for (; at < stack.size() && shown < kFrames; ++at) {
+    const Frame& frame = stack[at];
+    if (has_own && is_plumbing(frame)) {
+      ++between;
+      continue;
+    }
+    if (between != 0) fmt::print("      ... {} of allocators, frameworks and runtimes\n", between);
+    between = 0;
+    ++shown;
     const std::string place = frame.file.empty() ? frame.module : fmt::format("{}:{}", frame.file, frame.line);
-    fmt::print("      {}{}\n", printable(frame.function), place.empty() ? "" : "  " + printable(place));
+    fmt::print("      {}{}\n", printable(function_name(frame)), place.empty() ? "" : "  " + printable(place));
   }
-  if (stack.size() > kFrames) fmt::print("      ... {} more\n", stack.size() - kFrames);
+  if (const std::size_t rest = between + stack.size() - at; rest != 0) fmt::print("      ... {} more\n", rest);
 }
 
 void print_verdict(const Trace& trace, const LeakVerdict& v, const std::string& name) {

@@ -35,8 +35,33 @@ PageNode PageNames::child(PageNode parent, const Frame& frame) {
   if (is_new) {
     parents_.push_back(parent);
     frames_.push_back(id);
+    choose_own(entry->second, frame);
   }
   return entry->second;
+}
+
+/// The innermost of the best rank names a stack; one without a line does so with its caller's help.
+void PageNames::choose_own(PageNode node, const Frame& frame) {
+  const PageNode parent = static_cast<PageNode>(parents_[node]);
+  const auto rank = [&](PageNode of) { return ranks_[frames_[of]]; };
+  const PageNode own = parent == 0 || rank(node) <= rank(own_[parent]) ? node : own_[parent];
+  const bool called = own == node && needs_caller(frame) && parent != 0 && placed_[parent] != 0;
+  own_.push_back(own);
+  placed_.push_back(is_placed(frame) ? node : parent == 0 ? 0 : placed_[parent]);
+  own_back_.push_back(node - own);
+  caller_back_.push_back(called ? node - placed_[parent] : 0);
+}
+
+std::string PageNames::with_place(PageNode node) const {
+  const std::string& place = strings_[places_[frames_[node]]];
+  return strings_[bare_[frames_[node]]] + (place.empty() ? "" : " (" + place + ")");
+}
+
+std::string PageNames::name(PageNode node) const {
+  if (node == 0) return "no stack";
+  const auto own = static_cast<PageNode>(node - own_back_[node]);
+  const auto caller = static_cast<PageNode>(own - caller_back_[own]);
+  return caller == own ? with_place(own) : with_place(own) + ", called by " + with_place(caller);
 }
 
 std::uint32_t PageNames::string_id(const std::string& text) {
@@ -53,6 +78,8 @@ std::uint32_t PageNames::frame_id(const Frame& frame) {
     files_.push_back(std::get<1>(key));
     lines_.push_back(frame.line);
     modules_.push_back(std::get<3>(key));
+    bare_.push_back(string_id(function_name(frame)));
+    places_.push_back(string_id(place_name(frame)));
     ranks_.push_back(name_rank(frame));
     kinds_.push_back(static_cast<std::uint64_t>(classify(frame)) << 1 | (is_how_not_why(frame) ? 1U : 0U));
   }
@@ -67,9 +94,12 @@ PageSection PageNames::section() const {
   section.add_uint("line", lines_);
   section.add_uint("module", modules_);
   section.add_uint("kind", kinds_);
-  section.add_uint("rank", ranks_);
+  section.add_uint("bare", bare_);
+  section.add_uint("place", places_);
   section.add_delta("parent", parents_);
   section.add_uint("frame", frames_);
+  section.add_uint("own_back", own_back_);
+  section.add_uint("caller_back", caller_back_);
   return section;
 }
 

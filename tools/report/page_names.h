@@ -1,5 +1,6 @@
 // PageNames: sites as the page sees them. A node is one named frame below its caller; two sites whose stacks read the same
-// are one node. Strings, frames and nodes are interned; only those of sites that the page mentions are written.
+// are one node. Strings, frames and nodes are interned; only those of sites that the page mentions are written. What names a
+// stack is decided here, by short_name.h, as in every other answer.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -21,6 +22,8 @@ class PageNames {
 
   /// Node of the innermost frame of `site`; adds its ancestors, so a node's parent always comes before it.
   PageNode node(SiteId site);
+  /// What the page puts together for it: the site's short_name.
+  std::string name(PageNode node) const;
   std::size_t node_count() const { return parents_.size(); }
 
   PageSection section() const;
@@ -28,6 +31,8 @@ class PageNames {
  private:
   static constexpr PageNode kUnknown = ~PageNode{0};
   PageNode child(PageNode parent, const Frame& frame);
+  void choose_own(PageNode node, const Frame& frame);
+  std::string with_place(PageNode node) const;
   std::uint32_t string_id(const std::string& text);
   std::uint32_t frame_id(const Frame& frame);
 
@@ -38,9 +43,12 @@ class PageNames {
   std::vector<std::string> strings_;
   using FrameKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, FrameLanguage>;
   std::map<FrameKey, std::uint32_t> frame_ids_;
-  std::vector<std::uint64_t> functions_, files_, lines_, modules_, kinds_, ranks_;
+  std::vector<std::uint64_t> functions_, bare_, places_, files_, lines_, modules_, kinds_;
   std::vector<std::int64_t> parents_{0};
   std::vector<std::uint64_t> frames_{0};
+  std::vector<unsigned> ranks_;             // by frame: how well it names a stack
+  std::vector<PageNode> own_{0}, placed_{0};  // by node: the one that names its stack; the innermost of own code with a line
+  std::vector<std::uint64_t> own_back_{0}, caller_back_{0};  // so many nodes back; no caller: 0
 };
 
 }  // namespace cuheap

@@ -36,6 +36,46 @@ TEST(ShortName, SkipsCudaInCppPrograms) {
   EXPECT_EQ(short_name(b.build(), s), "Cache::remember (cache.cpp:77)");
 }
 
+TEST(ShortName, ALibraryWithoutLinesIsNamedAndSoIsItsCaller) {
+  TraceBuilder b;
+  const SiteId main = b.push(0, native("main", "server", "/src/server.cpp", 5));
+  const SiteId one = b.push(b.push(main, native("load(int)", "server", "/src/server.cpp", 11)), native("fw_open", "libfastwarp.so"));
+  const SiteId s = b.push(b.push(one, native("fw_resize(int)", "/opt/libfastwarp.so")), native("cudaMalloc", "libcudart.so.13"));
+  EXPECT_EQ(short_name(b.build(), s), "fw_resize (libfastwarp.so), called by load (server.cpp:11)");
+  EXPECT_EQ(long_name(b.build(), s, 2), "fw_resize (libfastwarp.so), called by load (server.cpp:11), by main");
+
+  // Where that is not enough to tell sites apart, its callers follow.
+  SiteId t = b.push(b.push(0, native("serve", "server", "/src/server.cpp", 9)), native("load(int)", "server", "/src/server.cpp", 11));
+  t = b.push(t, native("fw_resize(int)", "/opt/libfastwarp.so"));
+  const SiteId sites[] = {s, t};
+  const std::vector<std::string> names = short_names(b.build(), sites);
+  EXPECT_EQ(names[0], "fw_resize (libfastwarp.so), called by load (server.cpp:11), by main");
+  EXPECT_EQ(names[1], "fw_resize (libfastwarp.so), called by load (server.cpp:11), by serve");
+}
+
+TEST(ShortName, AnOffsetIsNoNameWhereThereIsOne) {
+  TraceBuilder b;
+  const SiteId s = b.push(b.push(0, native("main", "server", "/src/server.cpp", 5)), native("libworker.so+0x1a2b", "libworker.so"));
+  EXPECT_EQ(short_name(b.build(), s), "main (server.cpp:5)");
+  EXPECT_EQ(short_name(b.build(), b.push(0, native("libworker.so+0x1a2b", "libworker.so"))), "libworker.so+0x1a2b (libworker.so)");
+}
+
+TEST(ShortName, ALibraryWithoutAnyCallerWithALineStandsAlone) {
+  TraceBuilder b;
+  const SiteId s = b.push(b.push(0, native("main", "server")), native("fw_resize", "libfastwarp.so"));
+  EXPECT_EQ(short_name(b.build(), s), "fw_resize (libfastwarp.so)");
+}
+
+TEST(ShortName, WhatStandsBetweenPythonAndALibraryIsNobodysCode) {
+  TraceBuilder b;
+  SiteId s = b.push(0, python("step", "/me/train.py", 12));
+  s = b.push(s, native("builtin_exec", "/usr/bin/python3.11"));
+  s = b.push(s, native("_ctypes_callproc", "_ctypes.cpython-311-x86_64-linux-gnu.so"));
+  s = b.push(s, native("ffi_call", "libffi.so.8"));
+  s = b.push(s, native("inner", "/usr/lib/python3/site-packages/cupy/memory.so"));
+  EXPECT_EQ(short_name(b.build(), s), "step (train.py:12)");
+}
+
 TEST(ShortName, FallsBackToTheInnermostFrame) {
   TraceBuilder b;
   const SiteId s = b.push(0, native("cublasCreate_v2", "/usr/lib/libcublas.so.13"));
@@ -49,6 +89,18 @@ TEST(ShortName, AnonymousNamespacesAndOperatorsAreReadable) {
   const SiteId t = b.push(0, native("Pool::operator()(unsigned long) const", "app", "/a.cpp", 4));
   EXPECT_EQ(short_name(b.build(), s), "grow (a.cpp:3)");
   EXPECT_EQ(short_name(b.build(), t), "Pool::operator() (a.cpp:4)");
+}
+
+TEST(ShortName, ParametersAndTemplateArgumentsAreLeftOut) {
+  const std::pair<const char*, const char*> names[] = {
+      {"at::empty_cuda(c10::IntArrayRef, bool)", "at::empty_cuda"},
+      {"std::vector<int, std::allocator<int> >::push_back(int&&)", "std::vector::push_back"},
+      {"(anonymous namespace)::grow(unsigned long)", "grow"},
+      {"void cuheap::f<int>(int)", "cuheap::f"},
+      {"operator new(unsigned long)", "operator new"},
+  };
+  for (const auto& [whole, bare] : names) EXPECT_EQ(function_name(native(whole, "app")), bare);
+  for (const char* name : {"<module>", "Decoder.forward", "f.<locals>.<lambda>"}) EXPECT_EQ(function_name(python(name, "a.py", 1)), name);
 }
 
 TEST(ShortName, StrippedInterpretersAndReturnTypesDoNotMislead) {

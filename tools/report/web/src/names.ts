@@ -20,9 +20,12 @@ export class Names {
   private readonly lines: Float64Array;
   private readonly modules: Float64Array;
   private readonly kinds: Float64Array;
-  private readonly ranks: Float64Array;
+  private readonly bare: Float64Array;
+  private readonly places: Float64Array;
   readonly parent: Float64Array;
   readonly frameOf: Float64Array;
+  private readonly ownBack: Float64Array;     // the node that names a stack is so many back
+  private readonly callerBack: Float64Array;  // of that: the caller that belongs to its name; 0: none
 
   constructor(section: Section) {
     this.strings = section.text('string');
@@ -31,9 +34,12 @@ export class Names {
     this.lines = section.column('line');
     this.modules = section.column('module');
     this.kinds = section.column('kind');
-    this.ranks = section.column('rank');
+    this.bare = section.column('bare');
+    this.places = section.column('place');
     this.parent = section.column('parent');
     this.frameOf = section.column('frame');
+    this.ownBack = section.column('own_back');
+    this.callerBack = section.column('caller_back');
   }
 
   get frameCount(): number {
@@ -66,27 +72,38 @@ export class Names {
     return frames.reverse();
   }
 
-  /// The frame that names a stack: the innermost of the best rank (name_rank in tools/analysis/short_name.h), as in the CLI.
+  /// The frame that names a stack: what the CLI names it by (tools/report/page_names.cpp). -1: no stack.
   ownFrame(node: number): number {
-    let best = -1;
-    let rank = Infinity;
-    for (let at = node; at !== 0 && rank > 0; at = this.parent[at]!) {
-      const frame = this.frameOf[at]!;
-      if (this.ranks[frame]! < rank) [best, rank] = [frame, this.ranks[frame]!];
-    }
-    return best;
+    return node === 0 ? -1 : this.frameOf[node - this.ownBack[node]!]!;
+  }
+
+  /// A frame's function without parameters and template arguments: what fits into a cell.
+  bareName(frame: number): string {
+    return this.strings[this.bare[frame]!] || '?';
   }
 
   siteName(node: number): { name: string; place: string } {
-    const frame = this.ownFrame(node);
-    if (frame < 0) return { name: 'no stack', place: '' };
-    return { name: shortFunction(this.frame(frame).function), place: this.place(frame) };
+    const { name, place, by } = this.nameParts(node);
+    return { name, place: place + by };
   }
 
-  place(frame: number): string {
-    const { file, line, module } = this.frame(frame);
-    if (line > 0) return `${baseName(file)}:${line}`;
-    return baseName(module || file);
+  /// The whole in one line, as the CLI prints it.
+  title(node: number): string {
+    const { name, place, by } = this.nameParts(node);
+    return `${name}${place ? ` (${place})` : ''}${by}`;
+  }
+
+  private nameParts(node: number): { name: string; place: string; by: string } {
+    if (node === 0) return { name: 'no stack', place: '', by: '' };
+    const own = node - this.ownBack[node]!;
+    const back = this.callerBack[own]!;
+    const frame = this.frameOf[own]!;
+    const caller = this.frameOf[own - back]!;
+    return { name: this.bareName(frame), place: this.place(frame), by: back > 0 ? `, called by ${this.bareName(caller)} (${this.place(caller)})` : '' };
+  }
+
+  private place(frame: number): string {
+    return this.strings[this.places[frame]!] ?? '';
   }
 
   frameLine(frame: number): string {
@@ -108,29 +125,4 @@ export class Names {
 
 export function baseName(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
-}
-
-/// A C++ name without its parameters and template arguments: what fits into a cell.
-export function shortFunction(name: string): string {
-  if (name.startsWith('<')) return name;  // Python: <module>, <lambda>
-  let depth = 0;
-  let short = '';
-  const text = name.replace(/operator(<<=?|>>=?|<=?>?|>=?|\(\))/g, (_match, sign: string) => `operator${'\u0001'.repeat(sign.length)}`);
-  for (let i = 0; i < text.length; i += 1) {
-    const c = text[i]!;
-    if (c === '<') depth += 1;
-    else if (c === '>') depth -= 1;
-    else if (c === '(' && depth === 0) {
-      if (text.startsWith('(anonymous namespace)', i)) {
-        i += '(anonymous namespace)'.length - 1;
-        if (text.startsWith('::', i + 1)) i += 2;
-        continue;
-      }
-      break;
-    } else if (depth === 0) short += c;
-  }
-  if (text.includes('\u0001')) return name.split('(')[0]! || name;
-  // Templates are printed with their return type.
-  if (!short.startsWith('operator')) short = short.slice(short.lastIndexOf(' ') + 1);
-  return short || name;
 }

@@ -47,8 +47,9 @@ export function packed(given: Given): { base64: string; description: SectionDesc
   return { base64: deflateSync(bytes).toString('base64'), description };
 }
 
-/// Names of a small tree: each stack outermost first; `kind` and `rank` by function name, `module` is that of all.
-export function namesSection(stacks: string[][], kinds: Record<string, number> = {}, ranks: Record<string, number> = {}, module = ''): { names: Section; nodes: number[] } {
+/// Names of a small tree: each stack outermost first; `kind` by function name; every stack is named by its innermost frame,
+/// that by its caller where it is in `called`, and the place of all is `place`.
+export function namesSection(stacks: string[][], kinds: Record<string, number> = {}, called: string[] = [], place = ''): { names: Section; nodes: number[] } {
   const functions = [...new Set(stacks.flat())];
   const parent = [0];
   const frame = [0];
@@ -70,12 +71,14 @@ export function namesSection(stacks: string[][], kinds: Record<string, number> =
   return {
     nodes,
     names: section({
-      string: { text: [...functions, '', module] },
+      string: { text: [...functions, '', place] },
       function: { uint: functions.map((_, i) => i) },
-      file: { uint: zeros }, line: { uint: functions.map(() => 0) }, module: { uint: functions.map(() => functions.length + 1) },
+      file: { uint: zeros }, line: { uint: functions.map(() => 0) }, module: { uint: zeros },
       kind: { uint: functions.map((name) => kinds[name] ?? 0) },
-      rank: { uint: functions.map((name) => ranks[name] ?? 1) },
+      bare: { uint: functions.map((_, i) => i) }, place: { uint: functions.map(() => functions.length + 1) },
       parent: { delta: parent }, frame: { uint: frame },
+      own_back: { uint: parent.map(() => 0) },
+      caller_back: { uint: parent.map((above, node) => (node > 0 && called.includes(functions[frame[node]!]!) ? node - above : 0)) },
     }),
   };
 }

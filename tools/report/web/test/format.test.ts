@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
 import { byteTicks, bytes, driverTitle, duration, offset, percent, signedBytes, timeTicks } from '../src/format';
-import { shortFunction } from '../src/names';
 
 const plain = (text: string) => text.replaceAll('\u00a0', ' ');
 
@@ -39,11 +38,3 @@ test('ticks are round and few', () => {
   expect(timeTicks(5e6, 6e6, 8).length).toBeGreaterThan(2);
   expect(timeTicks(5, 5)).toEqual([]);
 });
-
-test.each([
-  ['at::empty_cuda(c10::IntArrayRef, bool)', 'at::empty_cuda'],
-  ['std::vector<int, std::allocator<int> >::push_back(int&&)', 'std::vector::push_back'],
-  ['(anonymous namespace)::grow(unsigned long)', 'grow'],
-  ['void cuheap::f<int>(int)', 'cuheap::f'],
-  ['<module>', '<module>'], ['Decoder.forward', 'Decoder.forward'], ['operator new(unsigned long)', 'operator new'],
-])('%s is called %s', (name, short) => expect(shortFunction(name)).toBe(short));

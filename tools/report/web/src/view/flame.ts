@@ -4,7 +4,7 @@ import { Canvas, choice, el, section, Tooltip } from '../dom';
 import { bytes, exactBytes, percent } from '../format';
 import { FlameTree, kNoStack, kRoot, type FlameCell } from '../maths/flame';
 import type { Sites } from '../maths/sites';
-import { kKindRuntime, kKinds, shortFunction, type Names } from '../names';
+import { kKindRuntime, kKinds, type Names } from '../names';
 import type { FlameMode, View } from '../state';
 
 const kRow = 22;
@@ -181,7 +181,7 @@ export class Flame {
   private cellText(cell: FlameCell): string {
     const node = this.tree!.nodes[cell.node]!;
     const size = bytes(node.value);
-    return `${node.frame < 0 ? pseudoName(node.frame) : shortFunction(this.names!.frame(node.frame).function)}  ${size}`;
+    return `${node.frame < 0 ? pseudoName(node.frame) : this.names!.bareName(node.frame)}  ${size}`;
   }
 
   private cellAt(event: MouseEvent): FlameCell | null {

@@ -55,7 +55,7 @@ export class Verdicts {
     const names: Names = await report.names();
     const { head } = report;
     const cards = verdictCards(head,
-      (node) => { const { name, place } = names.siteName(node); return place ? `${name} (${place})` : name; },
+      (node) => names.title(node),
       (moment) => (head.start_wall_ms > 0 ? wallClock(head.start_wall_ms + times[moment]! / 1e6) : offset(times[moment]!, head.duration_ns)));
     this.grid.replaceChildren(...cards.map((card) => this.card(card)));
     await Promise.all(cards.map((card, i) => this.sparkline(card, this.grid.children[i] as HTMLElement)));
