@@ -7,6 +7,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "tools/analysis/phases.h"
+
 namespace cuheap {
 namespace {
 
@@ -106,13 +108,6 @@ class Scan {
   Selection selection_;
   std::uint64_t events_ = 0;
 };
-
-/// "epoch 3", "step_12", "iter 7/100": a name less the count that it ends in.
-std::string without_count(const std::string& name) {
-  const std::size_t last = name.find_last_not_of("0123456789 _-:#/.,=");
-  const bool counts = !name.empty() && name.find_first_of("0123456789", last == std::string::npos ? 0 : last + 1) != std::string::npos;
-  return !counts || last == std::string::npos ? name : name.substr(0, last + 1);
-}
 
 /// Marks that belong together.
 struct MarkGroup {

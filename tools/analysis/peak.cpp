@@ -6,20 +6,28 @@
 namespace cuheap {
 namespace {
 
-// Bytes by site; sites are small numbers, so this is an array with a list of the used ones.
+// Bytes by site and phase.
 class SiteSums {
  public:
-  void add(SiteId site, std::uint64_t bytes) {
-    SiteBytes& sum = sums_[site];
-    sum.site = site;
-    sum.bytes += bytes;
+  void add(const Block& block) {
+    PhaseBytes& sum = sums_[static_cast<std::uint64_t>(block.site) << 32 | block.phase];
+    sum.bytes += block.size;
     ++sum.count;
   }
   void fill(LiveSites& result) const {
-    for (const auto& [site, sum] : sums_) {
-      result.sites.push_back(sum);
-      result.total += sum.bytes;
-      result.count += sum.count;
+    std::unordered_map<SiteId, SiteBytes> sites;
+    for (const auto& [key, sum] : sums_) {
+      SiteBytes& site = sites[static_cast<SiteId>(key >> 32)];
+      site.bytes += sum.bytes;
+      site.count += sum.count;
+      site.phases.push_back({static_cast<PhaseId>(key), sum.bytes, sum.count});
+    }
+    for (auto& [id, site] : sites) {
+      site.site = id;
+      result.total += site.bytes;
+      result.count += site.count;
+      std::sort(site.phases.begin(), site.phases.end(), [](const PhaseBytes& a, const PhaseBytes& b) { return a.phase < b.phase; });
+      result.sites.push_back(std::move(site));
     }
     std::sort(result.sites.begin(), result.sites.end(), [](const SiteBytes& a, const SiteBytes& b) {
       return a.bytes != b.bytes ? a.bytes > b.bytes : a.site < b.site;
@@ -27,7 +35,7 @@ class SiteSums {
   }
 
  private:
-  std::unordered_map<SiteId, SiteBytes> sums_;
+  std::unordered_map<std::uint64_t, PhaseBytes> sums_;
 };
 
 Selection with_floor(Selection selection, const LiveSet& set) {
@@ -42,7 +50,7 @@ LiveSites sites_of(const LiveSet& set, const Selection& selection) {
   result.floor = selection.floor;
   SiteSums sums;
   set.for_each_block([&](const Block& block) {
-    if (selection.takes(block.device) && counts_on(block, selection.floor)) sums.add(block.site, block.size);
+    if (selection.takes(block.device) && counts_on(block, selection.floor)) sums.add(block);
   });
   sums.fill(result);
   return result;
@@ -71,7 +79,7 @@ LiveSites allocated_and_alive(const Trace& trace, std::uint64_t from_ns, std::ui
   SiteSums sums;
   set.for_each_block([&](const Block& block) {
     const bool inside = block.time_ns >= from_ns && block.time_ns < to_ns && (block.flags & kEventInitial) == 0;
-    if (inside && chosen.takes(block.device) && counts_on(block, chosen.floor)) sums.add(block.site, block.size);
+    if (inside && chosen.takes(block.device) && counts_on(block, chosen.floor)) sums.add(block);
   });
   sums.fill(result);
   return result;

@@ -8,11 +8,19 @@
 
 namespace cuheap {
 
+/// Of the blocks born in one phase.
+struct PhaseBytes {
+  PhaseId phase = 0;  // 0: outside any
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+};
+
 struct SiteBytes {
   SiteId site = 0;
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;   // blocks
   std::uint64_t old_bytes = 0;  // of reports that say since when (oom.h)
+  std::vector<PhaseBytes> phases = {};  // what they sum up, in order of PhaseId
 };
 
 struct LiveSites {

@@ -12,6 +12,7 @@ struct SiteSummary {
   Floor floor = Floor::None;
   std::uint64_t peak_bytes = 0;     // at the peak moment of the trace
   std::uint64_t peak_count = 0;     // blocks then
+  std::vector<PhaseBytes> peak_phases;  // that they were born in
   std::uint64_t end_bytes = 0;
   std::uint64_t end_count = 0;
   std::uint64_t max_bytes = 0;      // its own maximum, whenever that was

@@ -25,6 +25,12 @@ FloorPeak peak_of(const FloorState& state, Floor floor);
 /// "0", "host".
 std::string device_text(std::int16_t device);
 
+/// Adds `phases`, those that blocks were born in, most bytes first; nothing where none was open. Those that differ by a count
+/// are one.
+void add_phases(const Trace& trace, const std::vector<PhaseBytes>& phases, Json& json);
+/// ", in train"; ", in train 1.20 GiB and eval 300 MiB"; empty where none was open.
+std::string phases_text(const Trace& trace, const std::vector<PhaseBytes>& phases);
+
 constexpr Floor kFloorsTopDown[] = {Floor::Framework, Floor::Allocation, Floor::Physical};
 
 }  // namespace cuheap

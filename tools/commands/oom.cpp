@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "tools/analysis/phases.h"
 #include "tools/analysis/short_name.h"
 #include "tools/commands/answers.h"
 #include "tools/commands/arguments.h"
@@ -43,6 +44,7 @@ Json oom_json(const Trace& trace, const OomReport& oom) {
                      {"count", site.count},
                      {"old_bytes", site.old_bytes},
                      {"name", printable(names[i])}});
+    add_phases(trace, site.phases, sites.back());
   }
   for (const Floor floor : kFloorsTopDown) {
     if (oom.state[floor].seen)
@@ -54,6 +56,7 @@ Json oom_json(const Trace& trace, const OomReport& oom) {
           {"floor", floor_name(oom.floor)},
           {"request", oom.request},
           {"site", site_json(trace, oom.site)},
+          {"phase", oom.phase == 0 ? Json(nullptr) : Json(printable(phase_name(trace, oom.phase)))},
           {"class", oom.oom_class},
           {"recovered", oom.recovered},
           {"left_out", oom.left_out},
@@ -75,7 +78,8 @@ void print_lines(const char* title, const std::vector<std::string>& lines) {
 void print_oom(const Trace& trace, const OomReport& oom) {
   fmt::print("\nat {}: {} refused on device {}, {} floor: {}\n", when_text(trace, oom.at.time_ns),
              size_text(oom.request), device_text(oom.device), floor_name(oom.floor), oom.oom_class);
-  fmt::print("  {:<15} {}\n", "asked by", printable(short_name(trace, oom.site)));
+  fmt::print("  {:<15} {}{}\n", "asked by", printable(short_name(trace, oom.site)),
+             oom.phase == 0 ? "" : ", in " + printable(phase_name(trace, oom.phase)));
   print_lines("evidence", oom.evidence);
   print_lines("advice", oom.advice);
   print_lines("will not help", oom.will_not_help);
@@ -83,8 +87,8 @@ void print_oom(const Trace& trace, const OomReport& oom) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     const SiteBytes& site = oom.top_sites.sites[i];
     const std::string old = fmt::format(", {} older than {}", size_text(site.old_bytes), duration_text(oom.old_ns));
-    fmt::print("  {:<15} {:>11}  {}{}\n", i == 0 ? "held by" : "", size_text(site.bytes), printable(names[i]),
-               site.old_bytes == 0 || site.old_bytes == site.bytes ? "" : old);
+    fmt::print("  {:<15} {:>11}  {}{}{}\n", i == 0 ? "held by" : "", size_text(site.bytes), printable(names[i]),
+               phases_text(trace, site.phases), site.old_bytes == 0 || site.old_bytes == site.bytes ? "" : old);
   }
 }
 

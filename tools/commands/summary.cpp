@@ -126,6 +126,7 @@ Json summary_json(const Trace& trace, const Summary& summary) {
                                  {"allocations", site.allocations},
                                  {"allocated_bytes", site.allocated_bytes},
                                  {"name", printable(names[i])}});
+    add_phases(trace, site.peak_phases, json["top_sites"].back());
   }
   return json;
 }
@@ -140,8 +141,8 @@ void print_summary(const Trace& trace, const Summary& summary, std::size_t sites
       fmt::print(out, "\nsites at the peak ({} floor, {})\n  {:>11}{:>11}{:>12}  {}\n", floor_name(site.floor),
                  when_text(trace, summary.peak.time_ns), "bytes", "at end", "blocks", "where");
     }
-    fmt::print(out, "  {:>11}{:>11}{:>12}  {}\n", size_text(site.peak_bytes), size_text(site.end_bytes),
-               count_text(site.peak_count), printable(names[i]));
+    fmt::print(out, "  {:>11}{:>11}{:>12}  {}{}\n", size_text(site.peak_bytes), size_text(site.end_bytes),
+               count_text(site.peak_count), printable(names[i]), phases_text(trace, site.peak_phases));
   }
   if (const char* const note = missing_python_frames(trace)) fmt::print(out, "\n{}\n", note);
   if (summary.unmatched_frees != 0)

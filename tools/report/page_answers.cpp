@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tools/analysis/phases.h"
+
 namespace cuheap {
 namespace {
 
@@ -113,7 +115,8 @@ json oom_json(const OomReport& oom, const Trace& trace, PageNames& names) {
   }
   const FloorState& floor = oom.state[oom.floor];
   return {{"at_ns", relative(oom.at.time_ns, trace)}, {"device", oom.device}, {"floor", floor_name(oom.floor)},
-          {"request", oom.request}, {"node", names.node(oom.site)}, {"live", floor.live}, {"held", floor.held},
+          {"request", oom.request}, {"node", names.node(oom.site)},
+          {"phase", oom.phase == 0 ? "" : phase_name(trace, oom.phase)}, {"live", floor.live}, {"held", floor.held},
           {"device_total", oom.device_total}, {"class", oom.oom_class}, {"evidence", oom.evidence}, {"advice", oom.advice},
           {"will_not_help", oom.will_not_help}, {"top_sites", std::move(sites)}};
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/analysis/trace_builder.h"
+#include "tools/analysis/phases.h"
 
 namespace cuheap {
 namespace {
@@ -25,6 +26,40 @@ TEST(Peak, IsTheLiveSetAtTheMostHeldMoment) {
   EXPECT_EQ(peak.sites[0].site, a);  // ties by site number
   EXPECT_EQ(peak.sites[1].count, 2u);
   EXPECT_EQ(peak.at.time_ns, TraceBuilder::kStart + 2000);
+}
+
+TEST(Peak, TellsThePhasesOfASitesBlocksApart) {
+  TraceBuilder b;
+  const SiteId a = b.site({"main", "a"});
+  const PhaseId first = b.name("step 1"), second = b.name("step 2"), eval = b.name("eval");
+  b.cuda_malloc(0x1000, 100, a).phase = first;
+  b.cuda_malloc(0x2000, 50, a).phase = second;
+  b.cuda_malloc(0x3000, 70, a).phase = eval;
+  b.cuda_malloc(0x4000, 500, a);
+  b.cuda_malloc(0x5000, 7, a).phase = eval;
+  const Trace trace = b.build();
+
+  const LiveSites peak = live_at(trace, When{});
+
+  ASSERT_EQ(peak.sites.size(), 1u);
+  EXPECT_EQ(peak.sites[0].bytes, 727u);
+  EXPECT_EQ(peak.sites[0].count, 5u);
+  const std::vector<PhaseKind> kinds = phases_by_kind(trace, peak.sites[0].phases);
+  ASSERT_EQ(kinds.size(), 3u);
+  EXPECT_EQ(kinds[0].name, "outside phases");
+  EXPECT_EQ(kinds[0].bytes, 500u);
+  EXPECT_EQ(kinds[1].name, "step");
+  EXPECT_EQ(kinds[1].bytes, 150u);
+  EXPECT_EQ(kinds[1].count, 2u);
+  EXPECT_EQ(kinds[2].name, "eval");
+  EXPECT_EQ(kinds[2].bytes, 77u);
+}
+
+TEST(Peak, HasNoPhasesWhereNoneWasOpen) {
+  TraceBuilder b;
+  b.cuda_malloc(0x1000, 100);
+  const Trace trace = b.build();
+  EXPECT_TRUE(phases_by_kind(trace, live_at(trace, When{}).sites.at(0).phases).empty());
 }
 
 TEST(Peak, ManyEventsOfOneTimeAreToldApart) {

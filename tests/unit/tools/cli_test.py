@@ -136,6 +136,21 @@ class Answers(InFolder):
             self.refused(command, trace, "--from", "noon", naming="--from noon")
             self.refused(command, trace, "--to", "noon", naming="--to noon")
 
+    def test_phases_tell_memory_and_refusals_apart(self):
+        content = json.loads(json.dumps(SNAPSHOT))
+        content["external_annotations"][1]["time_us"] = 5000  # open to the end
+        made = cuheap("import", self.snapshot(content=content), "-o", self.folder / "phased")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        sites = json.loads(cuheap("summary", self.folder / "phased", "--json").stdout)["top_sites"]
+        phases = {site["peak_bytes"]: site.get("phases") for site in sites if site["floor"] == "framework"}
+        self.assertEqual(phases, {20001: [{"phase": "load", "bytes": 20001, "count": 1}], 500: None})
+        self.assertIn("step (train.py:7), in load\n", cuheap("summary", self.folder / "phased").stdout)
+        self.assertEqual(json.loads(cuheap("oom", self.folder / "phased", "--json").stdout)["ooms"][0]["phase"], "load")
+        self.assertRegex(cuheap("oom", self.folder / "phased").stdout, "asked by .*, in load\n")
+        trace = self.trace()
+        self.assertIsNone(json.loads(cuheap("oom", trace, "--json").stdout)["ooms"][0]["phase"])
+        self.assertNotRegex(cuheap("oom", trace).stdout, "asked by .*, in ")
+
     def test_timeline_has_phases_and_samples(self):
         answer = json.loads(cuheap("timeline", self.trace(), "--json").stdout)
         self.assertEqual([p["name"] for p in answer["phases"]], ["load"])
@@ -435,9 +450,13 @@ assert cuda.cuInit(0) == 0
 cuda.cuDeviceGet(ctypes.byref(device), 0)
 assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
 cuda.cuCtxSetCurrent(context)
-status = 0
-for size in map(int, sys.argv[1:]):
+status, blocks = 0, []
+for size in map(int, sys.argv[1:]):  # not positive: the block of that number goes
+    if size <= 0:
+        status |= cuda.cuMemFree_v2(ctypes.c_uint64(blocks[-size]))
+        continue
     status |= cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size))
+    blocks.append(pointer.value)
 print("status", status)
 """
 
@@ -498,6 +517,22 @@ print("status", status)
         finally:
             pathlib.Path(f"{path}.go").touch()
             time.sleep(0.3)
+
+    def pooled(self, *sizes):
+        name = self.folder / f"run{len(sizes)}"
+        answer = cuheap("run", "-q", "--simgpu=24GiB", "--pool", "on", "-o", name, "--", *self.program(*sizes))
+        self.assertEqual([answer.returncode, answer.stdout], [0, "status 0\n"], answer.stderr)
+        return json.loads(cuheap("frag", name, "--at", "end", "--json").stdout)["floors"]["allocation"]
+
+    def test_where_cuheaps_own_pool_has_memory_is_known(self):
+        block = 8 << 20
+        floor = self.pooled(*[block] * 8, 0, -2, -4)
+        self.assertTrue(floor["segments_known"])
+        self.assertEqual([floor["segment_bytes"], floor["idle_bytes"], floor["largest_hole"]], [8 * block, 3 * block, block])
+        # What it moved to make room is where it was moved to.
+        floor = self.pooled(*[block] * 8, 0, -2, -4, 3 * block)
+        self.assertEqual([floor["segment_bytes"], floor["idle_bytes"], floor["largest_hole"]], [8 * block, 0, 0])
+        self.assertEqual(floor["live"], 8 * block)
 
     def test_a_python_program_without_python_frames_is_told_so(self):
         cuheap("run", "-q", "--simgpu=24GiB", "-o", self.folder / "run", "--", *self.program(20001))

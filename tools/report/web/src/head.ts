@@ -55,6 +55,7 @@ export interface Oom {
   floor: FloorName;
   request: number;
   node: number;
+  phase: string;          // that was open; empty: none
   live: number;
   held: number;
   device_total: number;

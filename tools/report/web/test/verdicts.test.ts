@@ -88,7 +88,7 @@ test('a rate and its interval are in one unit', () => {
 });
 
 test('the card of an out-of-memory speaks of the one that ended the run', () => {
-  const oom = { at_ns: 1, moment: 1, device: 0, floor: 'framework' as const, request: kGiB, node: 0, live: 1, held: 1, device_total: 0, class: 'recovered',
+  const oom = { at_ns: 1, moment: 1, device: 0, floor: 'framework' as const, request: kGiB, node: 0, phase: '', live: 1, held: 1, device_total: 0, class: 'recovered',
     evidence: [], advice: [], will_not_help: [], top_sites: [] };
   const made = cards(head({ ooms: [oom, { ...oom, at_ns: 2, request: 5 * kGiB, class: 'too_big' }, { ...oom, at_ns: 3 }] }));
   expect(plain(made[0]!.number)).toBe('5.00 GiB');

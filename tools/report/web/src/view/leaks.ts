@@ -137,7 +137,7 @@ export class Ooms {
     this.box.replaceChildren(...worstFirst(head.ooms).slice(0, 10).map((oom) => {
       const items = (title: string, list: string[]) => (list.length > 0 ? el('div', {}, el('h4', {}, title), el('ul', {}, ...list.map((text) => el('li', {}, text)))) : null);
       return el('article', { class: 'finding' },
-        el('h3', {}, el('span', { class: 'chip bad' }, oom.class.replaceAll('_', ' ') || 'out of memory'), ` ${bytes(oom.request)} refused`, oom.node > 0 ? ` in ${names.siteName(oom.node).name} ` : ' ',
+        el('h3', {}, el('span', { class: 'chip bad' }, oom.class.replaceAll('_', ' ') || 'out of memory'), ` ${bytes(oom.request)} refused`, oom.node > 0 ? ` in ${names.siteName(oom.node).name}` : '', oom.phase ? `, in ${oom.phase} ` : ' ',
           el('button', { type: 'button', onclick: () => this.view.setMoment(oom.moment) }, 'Go to the moment')),
         el('div', { class: 'finding-box' }, items('What shows it', oom.evidence), items('What helps', oom.advice), items('What will not help', oom.will_not_help)),
         oom.top_sites.length > 0 ? el('details', {}, el('summary', {}, 'Who held the memory then'),
