@@ -89,7 +89,8 @@ std::vector<SiteSummary> top_sites(const Tallies& tallies, const LiveSet& at_pea
     if (f != floor) return;
     const auto it = peak.find(site);
     const SiteBytes then = it == peak.end() ? SiteBytes{} : it->second;
-    sites.push_back({site, floor, then.bytes, then.count, then.phases, t.live, t.live_count, t.max_live, t.allocations, t.bytes, t.median_life()});
+    sites.push_back({site, floor, then.bytes, then.count, then.phases, t.live, t.live_count,
+                     t.max_live, t.allocations, t.bytes, t.median_life()});
   });
   std::sort(sites.begin(), sites.end(), [](const SiteSummary& a, const SiteSummary& b) {
     if (a.peak_bytes != b.peak_bytes) return a.peak_bytes > b.peak_bytes;
