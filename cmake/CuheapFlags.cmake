@@ -31,7 +31,8 @@ target_include_directories(cuheap_host_flags INTERFACE ${CMAKE_SOURCE_DIR})
 # first in a process; shim/CMakeLists.txt builds libcuheap.so from plain objects of its own then.
 add_library(cuheap_sanitized INTERFACE)
 if(CUHEAP_SANITIZE)
-  set(sanitize_flags -fsanitize=${CUHEAP_SANITIZE} -fno-omit-frame-pointer)
+  # vptr: the host code has no type information (-fno-rtti) to check against.
+  set(sanitize_flags -fsanitize=${CUHEAP_SANITIZE} -fno-sanitize=vptr -fno-omit-frame-pointer)
   target_compile_options(cuheap_sanitized INTERFACE ${sanitize_flags})
   target_link_options(cuheap_sanitized INTERFACE ${sanitize_flags})
   target_compile_definitions(cuheap_sanitized INTERFACE CUHEAP_SANITIZED=1)
