@@ -128,14 +128,20 @@ CUresult DevicePool::grow(const AllocationRequest& request, const Need& need, CU
   const bool executed = result == CUDA_SUCCESS;
   // Before anybody else can have the new granules: their end must not be recorded before their beginning.
   record_growth(plan, request.site);
-  bool reopened = true;
-  {
-    const PoolGuard guard(lock_);
-    commit(need, &plan, executed);
-    if (result == CUDA_SUCCESS) result = place(plan.block, request, out);
-    reopened = version == access_version_;
+  for (bool committed = false; !committed;) {
+    {
+      const PoolGuard guard(lock_);
+      committed = version == access_version_;
+      if (committed) {
+        commit(need, &plan, executed);
+        if (result == CUDA_SUCCESS) result = place(plan.block, request, out);
+      } else {
+        here = ground(access);
+        version = access_version_;
+      }
+    }
+    if (!committed) reopen(here, plan);  // a device was met meanwhile, and what is in transit was passed over
   }
-  if (executed && !reopened) reopen(plan);
   if (result == CUDA_SUCCESS) note_tightness();
   return result;
 }

@@ -143,6 +143,7 @@ class DevicePool {
   void finish(PoolBlock* block);
   void claim_exposed(Granule* granule);
   bool claim_victim(std::uint64_t bytes, Granule** out);
+  void commit_given_back(Granule** granules, const bool* gone, unsigned count);
   template <class Visit>
   void each_granule(const Segment* segment, FreeRange range, Visit visit) {
     for (std::uint64_t at = range.address; at < range.end();) {
@@ -170,7 +171,8 @@ class DevicePool {
   std::uint64_t give_back(Granule** granules, unsigned count);
   void give_back_exposed();
   void note_tightness();
-  void reopen(const Plan& plan);
+  void reopen(const Ground& here, const Plan& plan);
+  void reopen(const Ground& here, Granule* const* granules, const bool* gone, unsigned count);
   void record_growth(const Plan& plan, std::uint32_t site);
   void record_mapping(const Move& move);
   void record(EventKind kind, Family family, std::uint64_t address, std::uint64_t size, std::uint64_t extra0, std::uint32_t site);

@@ -122,16 +122,21 @@ bool DevicePool::update_access(int peer, bool may_reach) {
   return true;
 }
 
-void DevicePool::reopen(const Plan& plan) {
-  CUmemAccessDesc access[kMaxAccess];
-  Ground here;
-  {
-    const PoolGuard guard(lock_);
-    here = ground(access);
-  }
+/// Wherever its granules ended up: a growth that failed sent them home, or never touched them.
+void DevicePool::reopen(const Ground& here, const Plan& plan) {
   for (unsigned i = 0; i < plan.count; ++i) {
-    if (plan.moves[i].outcome != Move::Outcome::Placed) continue;
-    static_cast<void>(here.driver->cuMemSetAccess(plan.moves[i].to, plan.moves[i].size, here.access, here.access_count));
+    const Move& move = plan.moves[i];
+    const bool is_placed = move.outcome == Move::Outcome::Placed;
+    if (!is_placed && move.outcome != Move::Outcome::Home) continue;
+    static_cast<void>(here.driver->cuMemSetAccess(is_placed ? move.to : move.from, move.size, here.access, here.access_count));
+  }
+}
+
+/// What was to go and stayed.
+void DevicePool::reopen(const Ground& here, Granule* const* granules, const bool* gone, unsigned count) {
+  for (unsigned i = 0; i < count; ++i) {
+    const Granule& granule = *granules[i];
+    if (!gone[i]) static_cast<void>(here.driver->cuMemSetAccess(granule.address, granule.size, here.access, here.access_count));
   }
 }
 

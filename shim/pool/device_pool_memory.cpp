@@ -196,7 +196,25 @@ std::uint64_t DevicePool::give_back(Granule** granules, unsigned count) {
     }
   }
   if (bytes != 0) record(EventKind::PoolActivity, Family::PoolGranule, 0, bytes, static_cast<std::uint64_t>(PoolActivity::Shrink), 0);
-  const PoolGuard guard(lock_);
+  bool all_gone = true;
+  for (unsigned i = 0; i < count; ++i) all_gone = all_gone && gone[i];
+  CUmemAccessDesc access[kMaxAccess];
+  Ground here;
+  for (unsigned version = 0;;) {
+    {
+      const PoolGuard guard(lock_);
+      if (all_gone || (here.driver != nullptr && version == access_version_)) {
+        commit_given_back(granules, gone, count);
+        return bytes;
+      }
+      here = ground(access);
+      version = access_version_;
+    }
+    reopen(here, granules, gone, count);  // a device that was met meanwhile passed over what is in transit
+  }
+}
+
+void DevicePool::commit_given_back(Granule** granules, const bool* gone, unsigned count) {
   for (unsigned i = 0; i < count; ++i) {
     Granule* granule = granules[i];
     Segment* segment = granule->segment;
@@ -218,7 +236,6 @@ std::uint64_t DevicePool::give_back(Granule** granules, unsigned count) {
     granules_.forget(granule);
   }
   epoch_.fetch_add(1, std::memory_order_acq_rel);
-  return bytes;
 }
 
 std::uint64_t DevicePool::reclaim(std::uint64_t bytes) {
