@@ -14,6 +14,13 @@ bool exposes(CUpointer_attribute attribute) {
          attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS;
 }
 
+/// The driver was asked about mapped memory. False: it would have answered so for plain memory, too (no context, one that has
+/// ended or failed, a driver that is gone), and the host gets to hear it.
+bool is_about_memory(CUresult asked) {
+  return asked == CUDA_SUCCESS || asked == CUDA_ERROR_NOT_FOUND || asked == CUDA_ERROR_INVALID_VALUE ||
+         asked == CUDA_ERROR_NOT_SUPPORTED;
+}
+
 /// What the driver cannot know of a pooled block: it answers for the whole reservation, or for no context.
 bool answer(const PoolBlock& block, CUpointer_attribute attribute, void* data) {
   switch (attribute) {
@@ -83,12 +90,10 @@ CUresult Pool::address_range(CUdeviceptr* base, std::size_t* size, CUdeviceptr a
   bool is_ours = false;
   const bool found = find_block(address, &block, &is_ours);
   if (!is_ours || (base == nullptr && size == nullptr)) return shared_.driver->cuMemGetAddressRange_v2(base, size, address);
-  // It is asked all the same: without a context, with one that has ended or has failed, it has another answer.
   CUdeviceptr mapped = 0;
   std::size_t bytes = 0;
   const CUresult asked = shared_.driver->cuMemGetAddressRange_v2(&mapped, &bytes, found ? address : unmapped(address));
-  const bool is_about_memory = asked == CUDA_SUCCESS || asked == CUDA_ERROR_NOT_FOUND || asked == CUDA_ERROR_INVALID_VALUE;
-  if (!found || !is_about_memory) return asked;  // unknown, as after a native free
+  if (!found || !is_about_memory(asked)) return asked;  // unknown, as after a native free
   if (base != nullptr) *base = block.address;
   if (size != nullptr) *size = block.bytes;
   return CUDA_SUCCESS;
@@ -98,10 +103,10 @@ CUresult Pool::pointer_attribute(void* data, CUpointer_attribute attribute, CUde
   PoolBlock block;
   bool is_ours = false;
   const bool found = find_block(address, &block, &is_ours);
-  if (is_ours && !found) return CUDA_ERROR_INVALID_VALUE;
   if (found && exposes(attribute)) expose_block(address);
-  if (found && data != nullptr && answer(block, attribute, data)) return CUDA_SUCCESS;
-  return shared_.driver->cuPointerGetAttribute(data, attribute, address);
+  const CUresult asked = shared_.driver->cuPointerGetAttribute(data, attribute, is_ours && !found ? unmapped(address) : address);
+  if (!found || data == nullptr || !is_about_memory(asked)) return asked;
+  return answer(block, attribute, data) ? CUDA_SUCCESS : asked;
 }
 
 CUresult Pool::pointer_attributes(unsigned count, CUpointer_attribute* attributes, void** data, CUdeviceptr address) {
@@ -125,9 +130,9 @@ CUresult Pool::set_pointer_attribute(const void* value, CUpointer_attribute attr
   PoolBlock block;
   bool is_ours = false;
   const bool found = find_block(address, &block, &is_ours);
-  if (!is_ours) return shared_.driver->cuPointerSetAttribute(value, attribute, address);
-  if (!found) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult result = shared_.driver->cuPointerSetAttribute(value, attribute, address);
+  const CUdeviceptr asked_of = is_ours && !found ? unmapped(address) : address;
+  const CUresult result = shared_.driver->cuPointerSetAttribute(value, attribute, asked_of);
+  if (!found || !is_about_memory(result)) return result;
   if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || value == nullptr) return result;
   // Drivers refuse it for mapped memory. Whoever asks is about to let a device of others reach the memory.
   unsigned wanted = 0;
