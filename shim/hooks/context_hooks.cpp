@@ -135,7 +135,10 @@ CUHEAP_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) {
 
 CUHEAP_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
   const CUresult result = driver().cuCtxEnablePeerAccess(peer, flags);
-  if (result == CUDA_SUCCESS) tell_allocator([&](DeviceAllocator& a) { a.peer_enabled(current_context().context, number_of(peer)); });
+  if (result != CUDA_SUCCESS) return result;
+  const CurrentContext now = current_context();
+  meet(now);  // the pair is this life's
+  tell_allocator([&](DeviceAllocator& a) { a.peer_enabled(now.context, number_of(peer)); });
   return result;
 }
 

@@ -59,6 +59,11 @@ Contexts::Known* Contexts::find(std::uint64_t context) {
   return nullptr;
 }
 
+Contexts::Known* Contexts::find(std::uint64_t context, std::uint32_t generation) {
+  Known* known = context != 0 ? find(context) : nullptr;
+  return known != nullptr && known->is_generation_known && known->generation == generation ? known : nullptr;
+}
+
 Contexts::Known* Contexts::make_known(std::uint64_t context, int device) {
   Known* known = find(context);
   if (known == nullptr) known = find(0);
@@ -66,6 +71,7 @@ Contexts::Known* Contexts::make_known(std::uint64_t context, int device) {
     overflowed_.store(true, std::memory_order_relaxed);  // its fences are synchronisations
     return nullptr;
   }
+  drop_pairs(context);  // of the life before
   *known = Known{};
   known->context = context;
   known->life = next_life_++;
@@ -86,9 +92,17 @@ void Contexts::learn(std::uint64_t context, std::uint32_t generation, int device
   known->host_life = life;
 }
 
-void Contexts::forget(std::uint64_t context) {
+void Contexts::forget(std::uint64_t context, std::uint32_t generation) {
+  if (context == 0) return;
   const PoolGuard guard(lock_);
-  if (Known* known = find(context); context != 0 && known != nullptr) *known = Known{};
+  Known* known = find(context);
+  // Whoever ended it may be the last to say so: by then another thread may have made it again, and works there.
+  if (known != nullptr && known->is_generation_known && known->generation > generation) return;
+  if (known != nullptr) *known = Known{};
+  drop_pairs(context);
+}
+
+void Contexts::drop_pairs(std::uint64_t context) {
   for (unsigned i = 0; i < pair_count_;) {
     if (pairs_[i].context == context || pairs_[i].peer == context) {
       pairs_[i] = pairs_[--pair_count_];
@@ -162,6 +176,19 @@ void Contexts::learn_named(std::uint64_t context) {
   const int device = device_of(context);
   const PoolGuard guard(lock_);
   if (find(context) == nullptr) make_known(context, device);
+}
+
+bool Contexts::take_stand_in(std::uint64_t context, std::uint32_t generation, CUdeviceptr* out) {
+  const PoolGuard guard(lock_);
+  Known* known = find(context, generation);
+  *out = known != nullptr && known->stand_in_count != 0 ? known->stand_ins[--known->stand_in_count] : 0;
+  return known != nullptr;
+}
+
+void Contexts::keep_stand_in(std::uint64_t context, std::uint32_t generation, CUdeviceptr stand_in) {
+  const PoolGuard guard(lock_);
+  Known* known = find(context, generation);  // none: it has ended, and took its memory along
+  if (known != nullptr && known->stand_in_count < kMaxStandIns) known->stand_ins[known->stand_in_count++] = stand_in;
 }
 
 CUevent Contexts::take_event(std::uint64_t context) {

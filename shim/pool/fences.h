@@ -57,8 +57,8 @@ class Contexts {
 
   /// Nothing is learnt of a life that is over.
   void learn(std::uint64_t context, std::uint32_t generation, int device, ContextLife life = {});
-  /// Destroyed or reset: its events died with it.
-  void forget(std::uint64_t context);
+  /// That life of it is over: its events died with it. The next one may have been met already.
+  void forget(std::uint64_t context, std::uint32_t generation);
   /// The device of a context; asks the driver (by making it current for a moment) if it was never met. -1: unknown.
   int device_of(std::uint64_t context);
 
@@ -70,6 +70,10 @@ class Contexts {
   [[nodiscard]] bool add_all(int device, ContextSet* set);
   /// Named by a stream; nothing else is known of it.
   void learn_named(std::uint64_t context);
+  /// Stand-ins: blocks of the driver's own, made in this life of the context, that are only ever shown to the driver, in
+  /// questions. False: the life is not known, so none could be kept. 0: none is kept at this moment.
+  [[nodiscard]] bool take_stand_in(std::uint64_t context, std::uint32_t generation, CUdeviceptr* out);
+  void keep_stand_in(std::uint64_t context, std::uint32_t generation, CUdeviceptr stand_in);
   /// There are contexts that no fence covers.
   bool has_overflowed() const { return overflowed_.load(std::memory_order_relaxed); }
 
@@ -89,6 +93,7 @@ class Contexts {
   static constexpr unsigned kMaxContexts = 56;  // fewer than a set holds: there is room for one that is not known
   static constexpr unsigned kMaxPairs = 256;
   static constexpr unsigned kMaxEvents = 16;  // kept per context
+  static constexpr unsigned kMaxStandIns = 4;  // the same: as many threads as may ask at once
   struct Known {
     std::uint64_t context = 0;  // 0: free place
     std::uint32_t generation = 0;
@@ -98,6 +103,8 @@ class Contexts {
     int device = -1;
     CUevent events[kMaxEvents] = {};
     unsigned event_count = 0;
+    CUdeviceptr stand_ins[kMaxStandIns] = {};
+    unsigned stand_in_count = 0;
   };
   struct Pair {
     std::uint64_t context = 0;
@@ -107,7 +114,9 @@ class Contexts {
   };
 
   Known* find(std::uint64_t context);  // the lock is held
+  Known* find(std::uint64_t context, std::uint32_t generation);
   bool reaches(int from, int to) const;
+  void drop_pairs(std::uint64_t context);  // the lock is held
   CUevent take_event(std::uint64_t context);
   CUresult synchronize(CaptureGate& captures, std::uint64_t context);
   CUresult synchronize_now(std::uint64_t context);

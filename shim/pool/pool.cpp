@@ -1,7 +1,6 @@
 #include "shim/pool/pool.h"
 
 #include <new>
-#include <utility>
 
 #include "shim/pool/pool_messages.h"
 #include "tracer/base/arena.h"
@@ -191,22 +190,22 @@ CUresult Pool::ask_stream(const PoolBlock& block, CUstream stream) {
   const DriverTable& driver = *shared_.driver;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (driver.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE) return CUDA_SUCCESS;
-  StandIn own;
-  {
-    const PoolGuard guard(stand_in_lock_);
-    std::swap(own, stand_in_);
-  }
-  CUresult answer = CUDA_ERROR_INVALID_VALUE;
-  if (own.context == block.context && own.generation == block.generation) answer = driver.cuMemFreeAsync(own.address, stream);
-  if (answer == CUDA_ERROR_INVALID_VALUE) {  // there is none, or none any more
-    own = {make_stand_in(block.context), block.context, block.generation};
-    // Without one: the address means nothing to the driver, which refuses that, too.
-    answer = driver.cuMemFreeAsync(own.address != 0 ? own.address : block.address, stream);
-  }
+  const CUdeviceptr own = stand_in_for(block);
+  // Without one: the address means nothing to the driver, which refuses that, too.
+  const CUresult answer = driver.cuMemFreeAsync(own != 0 ? own : block.address, stream);
   // Kept, not freed: a free may wait for what the host does next.
-  const PoolGuard guard(stand_in_lock_);
-  if (answer != CUDA_SUCCESS && own.address != 0) stand_in_ = own;
+  const HookScope scope;
+  if (scope && answer != CUDA_SUCCESS && own != 0) shared_.contexts.keep_stand_in(block.context, block.generation, own);
   return answer;
+}
+
+CUdeviceptr Pool::stand_in_for(const PoolBlock& block) {
+  const HookScope scope;
+  if (!scope) return 0;
+  CUdeviceptr kept = 0;
+  shared_.contexts.learn(block.context, block.generation, block.segment->device, block.life);
+  if (!shared_.contexts.take_stand_in(block.context, block.generation, &kept)) return 0;
+  return kept != 0 ? kept : make_stand_in(block.context);
 }
 
 /// In the context of the block that it stands for: the caller's may have ended, or there may be none.

@@ -96,19 +96,13 @@ class Pool final : public DeviceAllocator {
   bool change_block(CUdeviceptr address, Change change);
   bool expose_block(CUdeviceptr address);
   CUresult ask_stream(const PoolBlock& block, CUstream stream);
+  CUdeviceptr stand_in_for(const PoolBlock& block);
   CUdeviceptr make_stand_in(std::uint64_t context);
   Device* armed(int device);
   bool is_armed(int device) const;
   void release_kept();
   template <class Visit>
   void each_armed(Visit visit);
-
-  /// A block of the driver's own that is only ever shown to it, in questions.
-  struct StandIn {
-    CUdeviceptr address = 0;
-    std::uint64_t context = 0;
-    std::uint32_t generation = 0;
-  };
 
   PoolConfig config_;
   PoolShared shared_;
@@ -117,8 +111,6 @@ class Pool final : public DeviceAllocator {
   std::atomic<std::uint64_t> met_devices_{0};     // a bit each: some context of the process was there
   std::atomic<std::uint64_t> opened_devices_{0};  // and what was armed then is open to it
   Device devices_[kMaxDevices];
-  PoolLock stand_in_lock_;
-  StandIn stand_in_;
 };
 
 /// The process's pool, started. Called once, at arming.

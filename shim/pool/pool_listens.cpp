@@ -55,7 +55,7 @@ void Pool::context_met(std::uint64_t context, std::uint32_t generation, int devi
 
 void Pool::context_ended(std::uint64_t context, std::uint32_t generation, bool ended) {
   if (!ended) return;
-  shared_.contexts.forget(context);
+  shared_.contexts.forget(context, generation);
   each_armed([&](DevicePool& pool) { pool.context_ended(context, generation); });
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "fake_driver.h"
@@ -88,7 +89,7 @@ TEST_F(FencesTest, OfAnEndedContextHavePassed) {
   ASSERT_EQ(contexts->record(captures, set_of({dying}), &fence), CUDA_SUCCESS);
 
   gpu.end_context(dying);
-  contexts->forget(dying);
+  contexts->forget(dying, 0);
 
   EXPECT_EQ(contexts->query(fence), CUDA_SUCCESS);
   EXPECT_EQ(contexts->wait(captures, fence), CUDA_SUCCESS);
@@ -105,6 +106,26 @@ TEST_F(FencesTest, OfAFormerLifeOfAContextDoNotAskTheNewOne) {
 
   EXPECT_EQ(contexts->query(fence), CUDA_SUCCESS);
   contexts->recycle(&fence);
+}
+
+// Whoever ended a context may be told so after another thread has made it again.
+TEST_F(FencesTest, CoverALifeWhoseFormerEndIsToldLate) {
+  start(2);
+  const auto context = gpu.context_of(0);
+  contexts->learn(context, 0, 0);
+  ASSERT_TRUE(contexts->pair(context, gpu.context_of(1)));
+  contexts->learn(context, 1, 0);
+
+  contexts->forget(context, 0);
+
+  ContextSet all;
+  ASSERT_TRUE(contexts->add_all(0, &all));
+  EXPECT_EQ(std::count(all.items, all.items + all.count, context), 1);
+  ContextSet of_peer;
+  ASSERT_TRUE(contexts->add_all(1, &of_peer));
+  for (unsigned i = 0; i < of_peer.count; ++i) {
+    EXPECT_EQ(of_peer.is_foreign(i), of_peer.items[i] == context);  // its right went with the life that had it
+  }
 }
 
 TEST_F(FencesTest, WithoutContextEventsAreSynchronisations) {

@@ -682,6 +682,46 @@ TEST_F(PoolTest, ACapturedStreamFreesNothing) {
   EXPECT_EQ(pool->release_async(caller_on(0), block, stream), CUDA_SUCCESS);
 }
 
+TEST_F(PoolTest, AsksWithOneBlockPerContextHoweverTheyTakeTurns) {
+  start(1 * kGiB);
+  const auto other = gpu.new_context(0);
+  const CUdeviceptr first = get(1000);
+  const CUdeviceptr second = get(1000, caller_on(0, other));
+  const auto stream = reinterpret_cast<CUstream>(other);
+  gpu.set_stream_state(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(pool->release_async(caller_on(0), first, stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    EXPECT_EQ(pool->release_async(caller_on(0, other), second, stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
+
+  EXPECT_EQ(gpu.calls("cuMemAlloc"), 2u);
+  gpu.set_stream_state(CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+TEST_F(PoolTest, AsksOnceOfAStreamThatIsNone) {
+  static DriverTable table;
+  static int asked;
+  asked = 0;
+  start(1 * kGiB, 1, [](PoolConfig& config) {
+    table = *config.driver;
+    config.driver = &table;
+  });
+  table.cuStreamIsCapturing = [](CUstream, CUstreamCaptureStatus*) { return CUDA_ERROR_INVALID_VALUE; };
+  table.cuMemFreeAsync = [](CUdeviceptr, CUstream) {
+    ++asked;
+    return CUDA_ERROR_INVALID_VALUE;
+  };
+  const CUdeviceptr block = get(1000);
+
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(pool->release_async(caller_on(0), block, reinterpret_cast<CUstream>(16)), CUDA_ERROR_INVALID_VALUE);
+  }
+
+  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(gpu.calls("cuMemAlloc"), 1u);
+}
+
 TEST_F(PoolTest, AStreamOrderedFreeIsNotProhibitedByACapture) {
   start(1 * kGiB);
   const CUdeviceptr block = get(5 * kMiB);
@@ -708,6 +748,36 @@ TEST_F(PoolTest, WhatACaptureProhibitsTheDriverRefuses) {
 
   gpu.set_prohibited(false);
   EXPECT_EQ(free(block), CUDA_SUCCESS);
+}
+
+// What a driver says for reasons of its own (a failed or an ended context, the end of the process) it would say of plain memory.
+TEST_F(PoolTest, WhatIsWrongWithTheDriverIsNotAnsweredForIt) {
+  static DriverTable table;
+  static CUresult wrong;
+  start(1 * kGiB, 1, [](PoolConfig& config) {
+    table = *config.driver;
+    config.driver = &table;
+  });
+  table.cuPointerSetAttribute = [](const void*, CUpointer_attribute, CUdeviceptr) { return wrong; };
+  table.cuPointerGetAttribute = [](void*, CUpointer_attribute, CUdeviceptr) { return wrong; };
+  table.cuMemGetAddressRange_v2 = [](CUdeviceptr*, size_t*, CUdeviceptr) { return wrong; };
+  const CUdeviceptr block = get(1000);
+  unsigned on = 1;
+  unsigned long long id = 0;
+  std::size_t size = 0;
+
+  for (const CUresult each : {CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_DEINITIALIZED}) {
+    wrong = each;
+    for (const CUdeviceptr address : {block, block + 1 * kMiB}) {  // the second is a hole
+      EXPECT_EQ(pool->set_pointer_attribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address), each);
+      EXPECT_EQ(pool->pointer_attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address), each);
+      EXPECT_EQ(pool->address_range(nullptr, &size, address), each);
+    }
+  }
+
+  wrong = CUDA_ERROR_NOT_SUPPORTED;  // of mapped memory
+  EXPECT_EQ(pool->set_pointer_attribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block), CUDA_SUCCESS);
+  EXPECT_EQ(pool->pointer_attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, block), CUDA_SUCCESS);
 }
 
 // ---- contexts and peers
@@ -738,6 +808,20 @@ TEST_F(PoolTest, TheNextLifeOfAContextOwnsNothingOfTheLast) {
   pool->context_ended(context, 0, true);
 
   EXPECT_EQ(free(second, caller_on(0, context, 1)), CUDA_SUCCESS);
+}
+
+TEST_F(PoolTest, AFreeWaitsForAContextWhoseFormerEndIsToldLate) {
+  start(1 * kGiB);
+  const auto context = gpu.new_context(0);
+  const CUdeviceptr block = get(5 * kMiB);
+  pool->context_met(context, 0, 0);
+  pool->context_met(context, 1, 0);  // made again by another thread, before the one that ended it says so
+  pool->context_ended(context, 0, true);
+  gpu.launch(context, block, 5 * kMiB);
+
+  ASSERT_EQ(free(block), CUDA_SUCCESS);
+
+  EXPECT_FALSE(gpu.is_busy(context));
 }
 
 TEST_F(PoolTest, AContextThatAnotherThreadEndedIsNotServed) {
@@ -859,6 +943,58 @@ TEST_F(PoolTest, ADeviceThatIsMetWhileAnotherIsArmedReachesItsMemory) {
   };
 
   EXPECT_TRUE(gpu.is_open_to(get(5 * kMiB), 5 * kMiB, 1));
+}
+
+// What is in transit is passed over when a device is met; it comes back to the books open to that device, wherever it ends.
+TEST_F(PoolTest, ADeviceThatIsMetWhileAGrowthFailsReachesWhatStays) {
+  static Pool* growing;
+  static DriverTable table;
+  static bool is_met;
+  is_met = true;  // arming maps too
+  start(1 * kGiB, 2, [](PoolConfig& config) {
+    table = *config.driver;
+    config.driver = &table;
+  });
+  growing = pool.get();
+  table.cuMemMap = [](CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long) {
+    if (is_met) return fake::driver().map(address, size, offset, handle);
+    is_met = true;
+    std::thread([] { growing->context_met(fake::FakeDriver::context_of(1), 0, 1); }).join();
+    return CUDA_ERROR_NOT_SUPPORTED;
+  };
+  const CUdeviceptr first = get(10 * kMiB);
+  const CUdeviceptr between = get(2 * kMiB);
+  const CUdeviceptr last = get(10 * kMiB);
+  for (const CUdeviceptr block : {first, last}) ASSERT_EQ(free(block), CUDA_SUCCESS);
+
+  is_met = false;
+  get(20 * kMiB);  // of the granules of both
+  ASSERT_TRUE(is_met);
+
+  EXPECT_EQ(pool->figures(0).steals, 0u);
+  for (const CUdeviceptr block : {first, between, last}) EXPECT_TRUE(gpu.is_open_to(block, 2 * kMiB, 1)) << block;
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(gpu.is_open_to(get(2 * kMiB), 2 * kMiB, 1));
+}
+
+TEST_F(PoolTest, ADeviceThatIsMetWhileMemoryCannotBeGivenBackReachesIt) {
+  static Pool* giving;
+  static DriverTable table;
+  start(1 * kGiB, 2, [](PoolConfig& config) {
+    table = *config.driver;
+    config.driver = &table;
+  });
+  giving = pool.get();
+  const CUdeviceptr huge = get(50 * kMiB);
+  ASSERT_EQ(free(huge), CUDA_SUCCESS);
+  table.cuMemUnmap = [](CUdeviceptr, size_t) {
+    std::thread([] { giving->context_met(fake::FakeDriver::context_of(1), 0, 1); }).join();
+    return CUDA_ERROR_INVALID_VALUE;
+  };
+
+  pool->relieve(0, 50 * kMiB);
+
+  EXPECT_TRUE(gpu.is_open_to(huge, 50 * kMiB, 1));
+  table.cuMemUnmap = [](CUdeviceptr address, size_t size) { return fake::driver().unmap(address, size); };
 }
 
 TEST_F(PoolTest, TheSelfTestTriesWhatTheOtherDevicesNeed) {

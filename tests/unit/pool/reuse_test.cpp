@@ -143,7 +143,7 @@ TEST(Contexts, APeersRightEndsWithEitherContext) {
     ASSERT_TRUE(contexts->pair(gpu.context_of(1), gpu.context_of(0)));
     ASSERT_TRUE(is_waited_for());
 
-    contexts->forget(dying);
+    contexts->forget(dying, 0);
 
     EXPECT_FALSE(is_waited_for());
   }
