@@ -154,7 +154,9 @@ __attribute__((noinline)) PendingAllocation before_allocation(Family family, std
 void after_allocation(const PendingAllocation& pending, CUresult result, std::uint64_t address, std::uint8_t event_flags) {
   const Caller& caller = pending.request.caller;
   if (result == CUDA_SUCCESS && ends_with_context(pending.family) && caller.life.is_over()) {
+    const KeepErrno keep;
     context_has_answered(caller.context, caller.life);
+    allocator().context_met(caller.context, caller.generation, caller.device, caller.life);
   }
   if (!pending.counted) return;
   const KeepErrno keep;
@@ -309,13 +311,17 @@ void record_context_end(const EndingContext& ending) {
 void after_context_end(const EndingContext& ending, bool ended) {
   if (ending.context == 0) return;
   const KeepErrno keep;
-  context_end_is_decided(ending.context, ended);
-  if (ended) {
-    record_context_end(ending);
-    end_captures_of(ending.context);
+  if (context_end_is_decided(ending.context, ending.generation, ended)) {
+    context_has_ended(ending);
+  } else {
+    allocator().context_ended(ending.context, ending.generation, false);
   }
-  allocator().context_ended(ending.context, ending.generation, ended);
-  if (!ended) return;
+}
+
+void context_has_ended(const EndingContext& ending) {
+  record_context_end(ending);
+  end_captures_of(ending.context);
+  allocator().context_ended(ending.context, ending.generation, true);
   const HookScope scope;
   if (!scope) return;
   blocks().forget_context(ending.context, ending.generation, died);

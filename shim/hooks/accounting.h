@@ -97,6 +97,8 @@ struct EndingContext {
 /// Around a call that may end a context.
 [[nodiscard]] EndingContext before_context_end(std::uint64_t context);
 void after_context_end(const EndingContext& ending, bool ended);
+/// All that follows from an end, once for each.
+void context_has_ended(const EndingContext& ended);
 
 /// Bytes alive on a floor, for the OutOfMemory event.
 void count_live(Floor floor, int device, std::int64_t bytes);

@@ -23,6 +23,18 @@ void meet(const CurrentContext& met) {
   tell_allocator([&](DeviceAllocator& a) { a.context_met(met.context, met.generation, met.device, met.life); });
 }
 
+/// The host has got a context from the driver. While a primary context is released by one thread and retained by another, the
+/// one that releases it cannot tell whether it was the last: the one that gets it back sees by its id that it is another.
+void meet_new(CUcontext context, CUdevice device) {
+  if (!is_armed()) return;
+  const KeepErrno keep;
+  unsigned long long id = 0;
+  if (driver().cuCtxGetId(context, &id) != CUDA_SUCCESS) id = 0;
+  const MadeContext made = context_was_made(number_of(context), device, id);
+  if (made.has_ended_unseen) context_has_ended({made.now.context, made.ended_generation, now_ns()});
+  meet(made.now);
+}
+
 /// Makes a stream in the current context. Who that was is asked before: afterwards it may have ended.
 template <typename Call>
 CUresult make_stream(Call&& call) {
@@ -35,7 +47,7 @@ CUresult make_stream(Call&& call) {
 template <typename Call>
 CUresult create_context(const CUcontext* out, CUdevice device, Call&& call) {
   const CUresult result = with_relief(device, kAnyBytes, call);
-  if (result == CUDA_SUCCESS) meet(context_was_made(number_of(*out), device));
+  if (result == CUDA_SUCCESS) meet_new(*out, device);
   return result;
 }
 
@@ -85,7 +97,7 @@ CUHEAP_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device)
   const CUresult result = with_relief(device, kAnyBytes, [&] { return driver().cuDevicePrimaryCtxRetain(out, device); });
   if (result != CUDA_SUCCESS) return result;
   note_primary_context(device, *out);
-  meet(context_was_made(number_of(*out), device));
+  meet_new(*out, device);
   return result;
 }
 

@@ -4,7 +4,10 @@
 #include <sys/resource.h>
 
 #include <thread>
+#include <utility>
 
+#include "shim/driver/driver.h"
+#include "shim/hooks/contexts.h"
 #include "tests/unit/shim/host.h"
 
 namespace cuheap {
@@ -176,6 +179,52 @@ TEST_F(Accounting, AContextThatTheDriverKeptHasNotEnded) {
 
   EXPECT_EQ(alive_since_the_first(), (Bytes64{0, 3 * kSignedMiB}));
   EXPECT_EQ(events(EventKind::ContextEnd).size(), 1u);
+}
+
+/// What other threads do to the primary context between a release and the question whether it was the last.
+class MeanwhileThe : public Accounting {
+ protected:
+  void SetUp() override {
+    Accounting::SetUp();
+    real_ = driver().cuDevicePrimaryCtxGetState;
+    detail::driver_table.cuDevicePrimaryCtxGetState = [](CUdevice device, unsigned* flags, int* active) {
+      if (const auto now = std::exchange(meanwhile_, nullptr); now != nullptr) now();
+      return real_(device, flags, active);
+    };
+  }
+  void TearDown() override {
+    detail::driver_table.cuDevicePrimaryCtxGetState = real_;
+    Accounting::TearDown();
+  }
+  static void retain() {
+    CUcontext context = nullptr;
+    EXPECT_EQ(cuDevicePrimaryCtxRetain(&context, 1), CUDA_SUCCESS);
+  }
+  static void release() { EXPECT_EQ(cuDevicePrimaryCtxRelease_v2(1), CUDA_SUCCESS); }
+
+  static inline void (*meanwhile_)() = nullptr;
+  static inline decltype(DriverTable::cuDevicePrimaryCtxGetState) real_ = nullptr;
+};
+
+TEST_F(MeanwhileThe, LastReleaseOfAPrimaryContextEndsItOnce) {
+  retain();
+  retain();
+  meanwhile_ = release;
+  release();
+
+  EXPECT_EQ(events(EventKind::ContextEnd).size(), 1u);
+}
+
+TEST_F(MeanwhileThe, NextRetainOfAPrimaryContextSaysThatItEnded) {
+  retain();
+  meanwhile_ = retain;
+  release();  // sees it active
+  const CUcontext again = reinterpret_cast<CUcontext>(primary_context(1));
+  ASSERT_EQ(cuCtxSetCurrent(again), CUDA_SUCCESS);
+  EXPECT_FALSE(current_context().life.is_over());
+  release();
+
+  EXPECT_EQ(events(EventKind::ContextEnd).size(), 2u);
 }
 
 // The sanitizers' ground: every table at work in several threads, while contexts come and go.
