@@ -27,6 +27,7 @@ class Tallies : public LiveSetObserver {
   explicit Tallies(const Selection& selection) : selection_(selection) {}
 
   void born(Block& block, const Event&) override {
+    if (block.family == Family::PoolGranule) pooled_.insert(block.process);
     each(block, [&](Tally& t) { ++t.allocations; t.bytes += block.size; enter(t, block.size); });
   }
   void died(const Block& block, const Event& event, Death) override {
@@ -53,6 +54,8 @@ class Tallies : public LiveSetObserver {
   }
   void after(const Event& event, const LiveSet&) override { now_ns_ = event.time_ns; }
 
+  const std::set<std::uint16_t>& pooled() const { return pooled_; }
+
   template <typename F>
   void for_each(F&& f) const {
     for (const auto& [key, tally] : tallies_) f(static_cast<SiteId>(key >> 8), static_cast<Floor>(key & 0xff), tally);
@@ -76,6 +79,7 @@ class Tallies : public LiveSetObserver {
 
   Selection selection_;
   std::unordered_map<std::uint64_t, Tally> tallies_;
+  std::set<std::uint16_t> pooled_;
   std::uint64_t now_ns_ = 0;
 };
 
@@ -137,6 +141,7 @@ Summary summarize(const Trace& trace, const SummaryOptions& options) {
   summary.peak = finder.moment();
   summary.top_floor = set.top_floor();
   summary.devices = device_summaries(trace, set, options.selection);
+  summary.pooled = tallies.pooled();
   summary.unmatched_frees = set.unmatched_frees();
   summary.replaced = set.replaced();
 

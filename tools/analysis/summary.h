@@ -1,6 +1,7 @@
 // summary: the run in one screen: devices and floors with their peaks, and the sites that the peak consists of.
 #pragma once
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "tools/analysis/peak.h"
@@ -34,6 +35,7 @@ struct Summary {
   Floor top_floor = Floor::None;    // closest to the program of those seen
   std::vector<DeviceSummary> devices;   // the host (-1) last, only if it was seen
   std::vector<SiteSummary> top_sites;   // of every floor seen, most peak bytes first within its floor; top floor first
+  std::set<std::uint16_t> pooled;       // processes that cuheap's own pool took memory for
   std::uint64_t unmatched_frees = 0;
   std::uint64_t replaced = 0;
 };

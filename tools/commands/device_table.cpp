@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdlib>
 
 #include "tools/model/error.h"
 
@@ -18,23 +19,52 @@ constexpr KnownDevice kDevices[] = {
 #undef SIMGPU_DEVICE
 };
 
+// simgpu's own bounds: what it would refuse is refused here, in words about the flag.
+constexpr double kSmallestDevice = 2 << 20;
+constexpr int kMostDevices = 16;
+
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
-bool is_size(const std::string& text) {
-  std::size_t at = 0;
-  while (at < text.size() && (std::isdigit(static_cast<unsigned char>(text[at])) != 0 || text[at] == '.')) ++at;
-  static const std::array<const char*, 10> kUnits{"", "b", "k", "kib", "m", "mib", "g", "gib", "t", "tib"};
-  return at > 0 && text[0] != '.' && std::find(kUnits.begin(), kUnits.end(), text.substr(at)) != kUnits.end();
+/// As the make-believe GPU reads a size; 0 if it is none.
+double size_of(const std::string& text) {
+  if (text.empty() || std::isdigit(static_cast<unsigned char>(text[0])) == 0) return 0;
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  const std::string unit = end;
+  if (unit.empty() || unit == "b") return number;
+  static const std::array<std::array<const char*, 2>, 4> kUnits{{{"k", "kib"}, {"m", "mib"}, {"g", "gib"}, {"t", "tib"}}};
+  double factor = 1;
+  for (const auto& names : kUnits) {
+    factor *= 1024;
+    if (unit == names[0] || unit == names[1]) return number * factor;
+  }
+  return 0;
 }
 
-std::string without_count(const std::string& text) {
+/// Why `item` is no device; empty if it is one.
+std::string problem_of(const std::string& item) {
+  if (std::any_of(std::begin(kDevices), std::end(kDevices), [&](const KnownDevice& d) { return item == d.key; })) return {};
+  const double bytes = size_of(item);
+  if (bytes >= kSmallestDevice) return {};
+  if (bytes > 0 && size_of(item + "gib") >= kSmallestDevice) return fmt::format("no GPU has {} bytes; did you mean {}GiB?", item, item);
+  if (bytes > 0) return "a device has at least 2 MiB; use a size such as 24GiB";
+  std::string names;
+  for (const KnownDevice& device : kDevices) names += std::string(" ") + device.key;
+  return "no such device; use a size such as 24GiB, or one of:" + names;
+}
+
+/// Takes "2x" from the front of "2xt4".
+double take_count(std::string& text) {
   std::size_t at = 0;
   while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0) ++at;
-  return at > 0 && at + 1 < text.size() && text[at] == 'x' ? text.substr(at + 1) : text;
+  if (at == 0 || at + 1 >= text.size() || text[at] != 'x') return 1;
+  const double count = std::strtod(text.substr(0, at).c_str(), nullptr);
+  text = text.substr(at + 1);
+  return count;
 }
 
 }  // namespace
@@ -55,17 +85,17 @@ std::string device_table_version() {
 }
 
 void check_device_spec(const std::string& spec, const char* flag) {
+  double devices = 0;
   std::size_t start = 0;
   while (start <= spec.size()) {
     const std::size_t comma = std::min(spec.find(',', start), spec.size());
-    const std::string item = without_count(lower(spec.substr(start, comma - start)));
-    const bool known =
-        std::any_of(std::begin(kDevices), std::end(kDevices), [&](const KnownDevice& d) { return item == d.key; });
-    if (!known && !is_size(item)) {
-      std::string names;
-      for (const KnownDevice& device : kDevices) names += std::string(" ") + device.key;
-      throw Error(fmt::format("{} {}: no such device; use a size such as 24GiB, or one of:{}", flag, spec, names));
-    }
+    std::string item = lower(spec.substr(start, comma - start));
+    const double count = take_count(item);
+    if (const std::string problem = problem_of(item); !problem.empty())
+      throw Error(fmt::format("{} {}: {}", flag, spec, problem));
+    devices += count;
+    if (count == 0 || devices > kMostDevices)
+      throw Error(fmt::format("{} {}: asks for no device, or for more than {}", flag, spec, kMostDevices));
     start = comma + 1;
   }
 }

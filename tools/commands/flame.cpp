@@ -77,6 +77,7 @@ int flame(const FlameArguments& arguments) {
   Progress progress;
   const Trace trace = progress.open(arguments.trace);
   const LiveSites sites = bytes_by_site(arguments, trace);
+  if (sites.total == 0) check_floor(arguments, trace);
   progress.end();
   if (arguments.json) {
     print_json(flame_json(trace, sites));

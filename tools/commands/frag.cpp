@@ -94,6 +94,7 @@ Action define_frag(CLI::App& app) {
     const Trace trace = progress.open(arguments->trace);
     const FragmentationReport report =
         fragmentation(trace, when_of(*arguments, trace), selection_of(*arguments, trace));
+    if (report.floors.empty()) check_floor(*arguments, trace);
     progress.end();
     if (arguments->json) {
       print_json(frag_json(trace, report));

@@ -61,13 +61,13 @@ std::optional<std::string> make_directory(const LaunchOptions& options, std::str
   const fs::path path = unused(fs::absolute(name, error));
   fs::create_directories(path, error);
   if (error) {
-    problem = fmt::format("cannot make {}: {}", path.string(), error.message());
+    problem = fmt::format("cannot make {}: {}; name another directory with -o", path.string(), error.message());
     return std::nullopt;
   }
   const std::string probe = (path / fmt::format(".cuheap-{}", ::getpid())).string();
   const int fd = ::open(probe.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
   if (fd < 0) {
-    problem = fmt::format("cannot write into {}: {}", path.string(), std::strerror(errno));
+    problem = fmt::format("cannot write into {}: {}; name another directory with -o", path.string(), std::strerror(errno));
     return std::nullopt;
   }
   ::close(fd);
@@ -108,6 +108,7 @@ void set_environment(const LaunchOptions& options, const std::string& library, c
 std::string exec_problem(const std::string& program, int error) {
   std::error_code ignored;
   const fs::path path(program);
+  if (fs::is_directory(path, ignored)) return "is a directory; name a program in it";
   if (!fs::is_regular_file(path, ignored)) return error == ENOENT ? "command not found" : std::strerror(error);
   if (::access(program.c_str(), X_OK) != 0)
     return "exists but is not executable; " +
@@ -132,7 +133,10 @@ LaunchResult launch(const LaunchOptions& options) {
     directory = make_directory(options, problem);
     if (directory) library = *found;
   }
-  if (!directory) tell(fmt::format("not recording: {}; the program runs as without cuheap", problem));
+  if (!directory) {
+    tell(fmt::format("not recording, and the program runs as without cuheap: {}", problem));
+    result.not_recorded = problem;
+  }
   const std::optional<std::string> staging =
       directory ? make_staging_folder(*directory, options.stage) : std::nullopt;
   set_environment(options, library, staging ? *staging : directory.value_or(""));

@@ -21,6 +21,7 @@ struct LaunchResult {
   int signal = 0;  // that ended the program
   bool started = false;
   std::string directory;  // where the traces are; empty if nothing was recorded
+  std::string not_recorded;  // why not, and what to do; empty if it was
 };
 
 /// Throws Error only for what makes the wish itself impossible: a simulated GPU that is not there.

@@ -175,6 +175,7 @@ Action define_leaks(CLI::App& app) {
     LeakOptions options;
     options.selection = selection_of(*arguments, trace);
     const LeakReport report = leaks(trace, options);
+    if (report.sites_judged == 0) check_floor(*arguments, trace);
     progress.end();
     if (arguments->json) {
       print_json(leaks_json(trace, report));

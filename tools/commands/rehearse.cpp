@@ -201,14 +201,16 @@ int rehearse(const RehearseArguments& arguments) {
   const LaunchResult result = launch(arguments.launch);
   if (!result.started) return result.status;
   if (result.directory.empty())
-    throw Error("nothing was recorded, so there is nothing to answer; the line above says why");
+    throw Error(fmt::format("nothing was recorded, so there is nothing to answer: {}", result.not_recorded));
   Progress progress;
   Trace trace;
   try {
     trace = progress.open(result.directory);
   } catch (const Error&) {
     progress.end();
-    tell("the program never initialised CUDA: it takes no device memory");
+    tell(result.status == 0 ? "the program never initialised CUDA: it takes no device memory"
+                            : fmt::format("the program ended with {} before it initialised CUDA: what it takes is not known",
+                                          result.status));
     std::error_code ignored;
     std::filesystem::remove(result.directory, ignored);  // only if it is empty
     return result.status;

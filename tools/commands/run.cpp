@@ -1,4 +1,5 @@
 // cuheap run -- CMD: records a program. Everything we say goes to stderr; stdout is the program's own.
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -44,22 +45,37 @@ void sum_up(const LaunchResult& result) {
   tell(fmt::format("recorded into {}; next: cuheap report {}", result.directory, result.directory));
 }
 
-void conclude(const LaunchResult& result, bool quiet) {
-  if (!has_traces(result.directory)) {
-    std::error_code ignored;
-    if (!quiet) {
-      tell(std::filesystem::exists(result.directory, ignored) ? "no trace: the program never initialised CUDA"
-                                                              : "no trace: " + result.directory + " was removed during the run");
-    }
-    std::filesystem::remove(result.directory, ignored);  // only if it is empty
-  } else if (!quiet) {
+/// Never initialised anywhere, so that it is no more than a question to the loader.
+bool has_driver() {
+  void* const driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver != nullptr) ::dlclose(driver);
+  return driver != nullptr;
+}
+
+std::string why_no_trace(const LaunchResult& result, bool is_simulated) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(result.directory, ignored)) return result.directory + " was removed during the run";
+  std::string why = "the program never initialised CUDA, or CUDA found no GPU";
+  if (result.signal != 0) why = fmt::format("the program was ended by signal {} before it initialised CUDA", result.signal);
+  else if (result.status != 0) why = fmt::format("the program ended with {} before it initialised CUDA", result.status);
+  return is_simulated || has_driver() ? why : why + fmt::format("; no NVIDIA driver here: add --simgpu={}", kDefaultDevice);
+}
+
+void conclude(const LaunchResult& result, bool is_simulated) {
+  if (result.directory.empty()) {
+    tell(fmt::format("nothing was recorded: {}", result.not_recorded));
+  } else if (has_traces(result.directory)) {
     sum_up(result);
+  } else {
+    tell("no trace: " + why_no_trace(result, is_simulated));
   }
 }
 
 int run(const RunArguments& arguments) {
   const LaunchResult result = launch(arguments.launch);
-  if (result.started && !result.directory.empty()) conclude(result, arguments.quiet);
+  if (result.started && !arguments.quiet) conclude(result, !arguments.launch.simgpu.empty());
+  std::error_code ignored;
+  if (!result.directory.empty() && !has_traces(result.directory)) std::filesystem::remove(result.directory, ignored);  // if empty
   if (result.signal != 0) die_by(result.signal);
   return result.status;
 }

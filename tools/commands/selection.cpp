@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tools/analysis/oom.h"
+#include "tools/analysis/replay.h"
 #include "tools/commands/output.h"
 #include "tools/model/error.h"
 
@@ -13,6 +16,20 @@ Selection selection_of(const TraceArguments& arguments, const Trace& trace) {
   selection.floor = arguments.wanted_floor();
   selection.device = arguments.wanted_device(trace);
   return selection;
+}
+
+void check_floor(const TraceArguments& arguments, const Trace& trace) {
+  const Floor wanted = arguments.wanted_floor();
+  if (wanted == Floor::None) return;
+  LiveSet set;
+  replay(trace, set, {});
+  std::string others;
+  for (const Floor floor : {Floor::Physical, Floor::Allocation, Floor::Framework}) {
+    const bool is_there = std::any_of(set.devices().begin(), set.devices().end(), [&](const DeviceState& d) { return d[floor].seen; });
+    if (is_there && floor == wanted) return;
+    if (is_there) others += fmt::format("{}{}", others.empty() ? "; it has " : ", ", floor_name(floor));
+  }
+  throw Error(fmt::format("--floor {}: {} has no {} floor{}", arguments.floor, trace.path, arguments.floor, others));
 }
 
 When when_of(const TraceArguments& arguments, const Trace& trace) {

@@ -9,6 +9,8 @@
 namespace cuheap {
 
 Selection selection_of(const TraceArguments& arguments, const Trace& trace);
+/// For an answer with nothing in it: throws Error if that is because the trace has nothing on the --floor named. One pass.
+void check_floor(const TraceArguments& arguments, const Trace& trace);
 
 /// `--at`: peak (of held memory), peak:FLOOR (of what lives there), end, oom, or a time since the start.
 When when_of(const TraceArguments& arguments, const Trace& trace);

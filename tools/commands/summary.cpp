@@ -17,7 +17,14 @@ namespace {
 
 constexpr std::size_t kSitesShown = 10;
 
-Json process_json(const Process& process) {
+/// What CUHEAP_POOL was: an option at its default is not written. Only for processes that cuheap recorded.
+std::string pool_mode(const Process& process) {
+  if (!process.meta.contains("cuheap") || process.meta.contains("importer")) return {};
+  const auto found = process.meta.find("option.CUHEAP_POOL");
+  return found == process.meta.end() ? "auto" : printable(found->second);
+}
+
+Json process_json(const Process& process, bool is_pooled) {
   const auto meta = [&](const char* key) -> Json {
     const auto found = process.meta.find(key);
     return found == process.meta.end() ? Json(nullptr) : Json(printable(found->second));
@@ -28,6 +35,8 @@ Json process_json(const Process& process) {
           {"python", meta("python")},
           {"torch", meta("torch")},
           {"driver", meta("driver")},
+          {"pool", is_pooled},
+          {"pool_mode", pool_mode(process).empty() ? Json(nullptr) : Json(pool_mode(process))},
           {"orderly_end", process.ended_orderly}};
 }
 
@@ -70,6 +79,17 @@ void print_device(const Trace& trace, const DeviceSummary& device, std::FILE* ou
   }
 }
 
+/// The pool comes unasked on the make-believe GPU, and what a program holds then is the pool's doing too.
+void print_pool(const Trace& trace, const Summary& summary, std::FILE* out) {
+  if (summary.pooled.empty() || *summary.pooled.rbegin() >= trace.processes.size()) return;
+  const bool is_some = summary.pooled.size() < trace.processes.size();
+  std::string why = pool_mode(trace.processes[*summary.pooled.begin()]);
+  if (why == "auto" && trace.ground == Ground::Simulated) why = "auto, as always on simgpu";
+  else if (why == "on") why = "--pool on";
+  fmt::print(out, "pool: on{}{}; --pool off shows what CUDA alone would hold\n", why.empty() ? "" : " (" + why + ")",
+             is_some ? fmt::format(" in {} of {} processes", summary.pooled.size(), trace.processes.size()) : "");
+}
+
 }  // namespace
 
 FloorPeak peak_of(const FloorState& state, Floor floor) {
@@ -99,7 +119,8 @@ Json summary_json(const Trace& trace, const Summary& summary) {
   json["duration_ns"] = summary.duration_ns;
   json["events"] = summary.events;
   json["processes"] = Json::array();
-  for (const Process& process : trace.processes) json["processes"].push_back(process_json(process));
+  for (std::size_t i = 0; i < trace.processes.size(); ++i)
+    json["processes"].push_back(process_json(trace.processes[i], summary.pooled.contains(static_cast<std::uint16_t>(i))));
   json["devices"] = Json::array();
   for (const DeviceSummary& device : summary.devices) {
     Json floors = Json::object();
@@ -132,6 +153,7 @@ Json summary_json(const Trace& trace, const Summary& summary) {
 }
 
 void print_summary(const Trace& trace, const Summary& summary, std::size_t sites, std::FILE* out) {
+  print_pool(trace, summary, out);
   for (const DeviceSummary& device : summary.devices) print_device(trace, device, out);
   const std::vector<std::string> names = top_site_names(trace, summary);
   for (std::size_t i = 0; i < std::min(sites, names.size()); ++i) {
@@ -160,6 +182,7 @@ Action define_summary(CLI::App& app) {
     SummaryOptions options;
     options.selection = selection_of(*arguments, trace);
     const Summary summary = summarize(trace, options);
+    if (summary.top_sites.empty()) check_floor(*arguments, trace);
     progress.end();
     if (arguments->json) {
       print_json(summary_json(trace, summary));

@@ -149,7 +149,10 @@ std::vector<OpenFile> scan_files(const std::vector<std::string>& paths, std::vec
 
 Trace open_trace(const std::string& path) {
   std::error_code error;
-  const bool is_directory = fs::is_directory(path, error);
+  const fs::file_type type = fs::status(path, error).type();
+  const bool is_directory = type == fs::file_type::directory;
+  if (type == fs::file_type::not_found)
+    throw Error(path + ": No such file or directory; name a trace file, or a run directory made by `cuheap run`");
   Trace trace;
   trace.path = path;
   std::vector<OpenFile> files = scan_files(is_directory ? traces_in(path) : std::vector{path}, trace.damage);

@@ -1,5 +1,6 @@
 """cli_test BUILD: cuheap as a person meets it: its answers, its one line for bad input, and what it does to the program that it runs."""
 import contextlib
+import ctypes
 import json
 import os
 import pathlib
@@ -202,7 +203,7 @@ class Answers(InFolder):
 
 class BadInput(InFolder):
     def test_no_trace(self):
-        self.refused("summary", self.folder / "none", naming="No such file")
+        self.refused("summary", self.folder / "none", naming="none: No such file or directory; name a trace file, or a run directory")
         self.refused("summary", self.folder, naming="no .cuheap file")
         self.refused("summary", "/dev/null", naming="not a regular file")
         self.refused("summary", CUHEAP, naming="not a cuheap trace")
@@ -226,6 +227,7 @@ class BadInput(InFolder):
         self.refused("run", "--pool", "maybe", "--", "true", naming="--pool")
         self.refused("run", "--simgpu=b9000", "--", "true", naming="h100-80g")
         self.refused("rehearse", "--on", "b9000", "--", "true", naming="h100-80g")
+        self.refused("run", "--simgpu=24", "--", "true", naming="did you mean 24GiB?")
 
     def test_values(self):
         trace = self.trace()
@@ -233,6 +235,9 @@ class BadInput(InFolder):
         self.refused("frag", trace, "--at", "99s", naming="--at 99s")
         self.refused("report", trace, "-o", self.folder, naming="is a directory")
         self.refused("flame", trace, "--floor", "cellar", naming="framework")
+        for command in ("summary", "flame", "leaks", "frag"):
+            self.refused(command, trace, "--floor", "allocation", naming="run has no allocation floor; it has physical, framework")
+            self.assertEqual(cuheap(command, trace, "--floor", "framework").returncode, 0, command)
         self.refused("flame", trace, "--device", "7", naming="--device 7")
         self.refused("flame", trace, "--from", "2s", "--to", "1s", naming="empty")
         self.refused("export", trace, "--to", "gif", naming="--to")
@@ -296,6 +301,12 @@ class Running(InFolder):
             self.assertIn(f"{name}: exists but is not executable; python {name}?", answer.stderr)
             self.assertIn(answer.returncode, (126, 127))
 
+    def test_a_directory_is_no_program(self):
+        answer = self.run_program(self.folder)
+        self.assertEqual([answer.returncode, answer.stdout], [126, ""])
+        self.assertIn(f"{self.folder}: is a directory", answer.stderr)
+        self.assertNotIn("Permission denied", answer.stderr)
+
     def test_a_quiet_run_without_cuda_leaves_nothing_either(self):
         answer = cuheap("run", "-q", "-o", self.folder / "run", "--", "true")
         self.assertEqual([answer.returncode, answer.stderr], [0, ""])
@@ -311,11 +322,32 @@ class Running(InFolder):
         self.assertIn("never initialised CUDA", self.run_program("true").stderr)
         self.assertFalse((self.folder / "run").exists())
 
+    def test_a_program_that_failed_before_cuda_is_not_said_to_do_without(self):
+        for script, how in (("exit 127", "the program ended with 127 before"), ("kill -9 $$", "the program was ended by signal 9 before")):
+            lines = self.run_program("sh", "-c", script).stderr
+            self.assertIn(f"no trace: {how} it initialised CUDA", lines)
+            self.assertNotIn("never", lines)
+
+    def test_a_machine_without_a_driver_has_the_make_believe_gpu_named(self):
+        there = cuheap("run", "-o", self.folder / "run", "--", "true", env={**os.environ, "LD_LIBRARY_PATH": str(SIMGPU.parent)})
+        self.assertNotIn("no NVIDIA driver", there.stderr)
+        self.assertNotIn("no NVIDIA driver", cuheap("run", "--simgpu", "-o", self.folder / "run", "--", "true").stderr)
+        try:
+            ctypes.CDLL("libcuda.so.1")
+        except OSError:
+            self.assertIn("no NVIDIA driver here: add --simgpu=24GiB", self.run_program("true").stderr)
+
     def test_an_unwritable_directory_does_not_stop_the_program(self):
-        answer = cuheap("run", "-o", "/proc/nowhere", "--", "sh", "-c", "echo works; exit 3")
+        answer = cuheap("run", "-o", "/proc/nowhere", "--", "sh", "-c", "echo works; echo much more >&2; exit 3")
         self.assertEqual([answer.returncode, answer.stdout], [3, "works\n"])
-        self.assertEqual(answer.stderr.count("\n"), 1)
-        self.assertIn("runs as without cuheap", answer.stderr)
+        first, programs_own, last = answer.stderr.splitlines()
+        self.assertIn("runs as without cuheap: cannot make /proc/nowhere", first)
+        self.assertEqual(programs_own, "much more")
+        self.assertIn("nothing was recorded: cannot make /proc/nowhere", last)  # the first one is far up by then
+        for line in (first, last):
+            self.assertIn("name another directory with -o", line)
+        quiet = cuheap("run", "-q", "-o", "/proc/nowhere", "--", "true")
+        self.assertEqual(quiet.stderr.count("\n"), 1, quiet.stderr)
 
     def test_signals_reach_the_program(self):
         script = "trap 'echo got; exit 5' TERM; echo ready; while :; do sleep 0.05; done"
@@ -533,6 +565,22 @@ print("status", status)
         floor = self.pooled(*[block] * 8, 0, -2, -4, 3 * block)
         self.assertEqual([floor["segment_bytes"], floor["idle_bytes"], floor["largest_hole"]], [8 * block, 0, 0])
         self.assertEqual(floor["live"], 8 * block)
+
+    def test_the_pool_that_came_unasked_is_named(self):
+        block = 8 << 20
+        for words, pool, line in (([], [True, "auto"],
+                                   "pool: on (auto, as always on simgpu); --pool off shows what CUDA alone would hold\n"),
+                                  (["--pool", "on"], [True, "on"], "pool: on (--pool on); --pool off"),
+                                  (["--pool", "off"], [False, "off"], None)):
+            name = self.folder / f"run{len(words)}{words[-1:]}"
+            answer = cuheap("run", "--simgpu=24GiB", *words, "-o", name, "--", *self.program(block))
+            process = json.loads(cuheap("summary", name, "--json").stdout)["processes"][0]
+            self.assertEqual([process["pool"], process["pool_mode"]], pool, words)
+            for text in (answer.stderr, cuheap("summary", name).stdout):
+                self.assertIn(line or "floor", text)
+                self.assertEqual("pool: on" in text, line is not None, text)
+        [process] = json.loads(cuheap("summary", self.trace(), "--json").stdout)["processes"]
+        self.assertEqual([process["pool"], process["pool_mode"]], [False, None])
 
     def test_a_python_program_without_python_frames_is_told_so(self):
         cuheap("run", "-q", "--simgpu=24GiB", "-o", self.folder / "run", "--", *self.program(20001))

@@ -100,6 +100,20 @@ TEST(DeviceTable, AnswersAnUnknownDeviceWithTheNames) {
   EXPECT_THROW(check_device_spec("", "--on"), Error);
 }
 
+TEST(DeviceTable, RefusesASizeThatTheMakeBelieveGpuWouldRefuse) {
+  const auto refusal = [](const char* spec) {
+    try {
+      check_device_spec(spec, "--simgpu");
+    } catch (const Error& error) { return std::string(error.what()); }
+    return std::string();
+  };
+  EXPECT_EQ(refusal("24"), "--simgpu 24: no GPU has 24 bytes; did you mean 24GiB?");
+  EXPECT_NE(refusal("2x24").find("did you mean 24GiB?"), std::string::npos);
+  EXPECT_NE(refusal("1MiB").find("at least 2 MiB"), std::string::npos);
+  for (const char* const spec : {"0", "1..5g", "24GB5", "0xt4", "17xt4", "9xt4,8x24GiB"}) EXPECT_NE(refusal(spec), "") << spec;
+  for (const char* const spec : {"2097152", "2MiB", "1.5g", "16xt4"}) EXPECT_EQ(refusal(spec), "") << spec;
+}
+
 TEST(DeviceTable, HasMemoryAndContextForEveryRow) {
   for (const KnownDevice& device : known_devices()) {
     EXPECT_GT(device.total_bytes, 1ull << 30) << device.key;
