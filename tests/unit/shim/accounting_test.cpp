@@ -227,6 +227,26 @@ TEST_F(MeanwhileThe, NextRetainOfAPrimaryContextSaysThatItEnded) {
   EXPECT_EQ(events(EventKind::ContextEnd).size(), 2u);
 }
 
+// It came back by a way that no hook sees. From now on frees must wait for its work.
+TEST_F(Accounting, TheAllocatorHearsOfAContextThatServesThoughItWasTakenForEnded) {
+  struct Listener : AllocatorWithIdleMemory {
+    void context_met(std::uint64_t context, std::uint32_t generation, int, ContextLife life) override {
+      if (!life.is_over()) met.emplace_back(context, generation);
+    }
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> met;
+  } listener;
+  const auto context = reinterpret_cast<std::uint64_t>(context_);
+  const std::uint32_t generation = context_is_ending(context);
+  ASSERT_TRUE(context_end_is_decided(context, generation, true));
+  use(listener);
+
+  const CUdeviceptr block = allocate(4096);
+
+  ASSERT_EQ(listener.met.size(), 1u);
+  EXPECT_EQ(listener.met[0], std::pair(context, generation + 1));
+  EXPECT_EQ(cuMemFree_v2(block), CUDA_SUCCESS);
+}
+
 // The sanitizers' ground: every table at work in several threads, while contexts come and go.
 TEST_F(Accounting, KeepsTheBooksOfSeveralThreads) {
   constexpr int kThreads = 4, kRounds = 300;
