@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -26,6 +27,7 @@ constexpr int kPassedOn[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2,
 constexpr timespec kAtOnce{0, 0};
 constexpr timespec kMoment{0, 1'000'000};
 constexpr int kMoments = 10;
+constexpr int kGlanceMs = 50;
 
 sigset_t set_of(int signal) {
   sigset_t set;
@@ -34,8 +36,20 @@ sigset_t set_of(int signal) {
   return set;
 }
 
+/// By a signal or a debugger. False where /proc does not say.
+bool is_stopped(pid_t pid) {
+  char text[128] = {};
+  const int file = ::open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  [[maybe_unused]] const ssize_t got = ::read(file, text, sizeof text - 1);
+  ::close(file);
+  const char* const name_end = std::strrchr(text, ')');
+  return name_end != nullptr && (std::strncmp(name_end, ") T", 3) == 0 || std::strncmp(name_end, ") t", 3) == 0);
+}
+
 /// A second child that stays in our process group, has all signals blocked and tells which of them it was sent: one that
 /// it got too went to the whole group (a key at the terminal, `kill -- -GROUP`, a shell's fg), and the program has it.
+/// While we are stopped it watches the program: nobody else would wake us if that alone is woken or killed.
 class Witness {
  public:
   Witness() {
@@ -43,8 +57,9 @@ class Witness {
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return;
     const timeval patience{1, 0};  // somebody may have stopped it
     ::setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    const pid_t us = ::getpid();
     pid_ = ::fork();
-    if (pid_ == 0) testify(ends[1]);
+    if (pid_ == 0) testify(ends[1], us);
     ::close(ends[1]);
     line_ = ends[0];
     if (pid_ < 0) close();
@@ -71,14 +86,19 @@ class Witness {
     return false;
   }
 
+  /// From now on it wakes us when we are stopped and the program is not. False: there is no witness.
+  bool begin_watch(pid_t program) { return say(-program); }
+  void end_watch() { say(kEndOfWatch); }
+  bool sent(const siginfo_t& info) const { return info.si_code == SI_USER && info.si_pid == pid_; }
+
  private:
-  bool ask(int signal, char& got) {
-    return line_ >= 0 && ::send(line_, &signal, sizeof signal, MSG_NOSIGNAL) == sizeof signal &&
-           ::recv(line_, &got, sizeof got, 0) == sizeof got;
-  }
+  static constexpr int kEndOfWatch = 0;  // other words: a signal that is asked about, a program to watch (negative)
+
+  bool say(int word) { return line_ >= 0 && ::send(line_, &word, sizeof word, MSG_NOSIGNAL) == sizeof word; }
+  bool ask(int signal, char& got) { return say(signal) && ::recv(line_, &got, sizeof got, 0) == sizeof got; }
 
   /// Ends with us: nobody else holds the other end of the line.
-  [[noreturn]] static void testify(int line) {
+  [[noreturn]] static void testify(int line, pid_t us) {
     ::prctl(PR_SET_NAME, "cuheap-witness");
     sigset_t all;
     ::sigfillset(&all);
@@ -90,11 +110,21 @@ class Witness {
     }
     int signal = 0;
     while (::recv(0, &signal, sizeof signal, 0) == sizeof signal) {
+      if (signal < 0) watch(-signal, us);
+      if (signal <= 0) continue;
       const sigset_t one = set_of(signal);
       const char got = ::sigtimedwait(&one, nullptr, &kAtOnce) == signal ? 1 : 0;
       if (::send(0, &got, sizeof got, MSG_NOSIGNAL) != sizeof got) break;
     }
     ::_exit(0);
+  }
+
+  /// Until the next word, or our end.
+  static void watch(pid_t program, pid_t us) {
+    pollfd line{0, POLLIN, 0};
+    while (::poll(&line, 1, kGlanceMs) == 0) {
+      if (!is_stopped(program) && is_stopped(us)) ::kill(us, SIGCONT);
+    }
   }
 
   void close() {
@@ -153,11 +183,14 @@ class Signals {
   ::_exit(127);
 }
 
-/// The shell that waits for us must see that its job has stopped; its fg wakes the whole group, and us.
-void stop_as_well() {
+/// The shell that waits for us must see that its job has stopped; its fg wakes the whole group, and us. Without a witness
+/// we would sleep on when the program runs again.
+void stop_as_well(Witness& witness, pid_t program) {
+  if (!witness.begin_watch(program)) return;
   sigset_t pending;
   ::sigpending(&pending);
   if (::sigismember(&pending, SIGCONT) == 0) ::raise(SIGSTOP);
+  witness.end_watch();
 }
 
 /// Until the program's end, which is written to `end`.
@@ -166,7 +199,8 @@ void accompany(const Signals& signals, Witness& witness, ChildEnd& end) {
     const siginfo_t info = signals.next();
     if (info.si_signo != SIGCHLD) {
       const bool is_from_program = info.si_code == SI_USER && info.si_pid == end.pid;  // to its parent, not to itself
-      if (!witness.was_sent_to_all(info) && !is_from_program) ::kill(end.pid, info.si_signo);
+      const bool is_ours = is_from_program || witness.sent(info);
+      if (!witness.was_sent_to_all(info) && !is_ours) ::kill(end.pid, info.si_signo);
       continue;
     }
     int status = 0;
@@ -174,7 +208,7 @@ void accompany(const Signals& signals, Witness& witness, ChildEnd& end) {
     if (changed < 0 && errno != EINTR) return;
     if (changed <= 0) continue;
     if (WIFSTOPPED(status)) {
-      stop_as_well();
+      stop_as_well(witness, end.pid);
       continue;
     }
     end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;

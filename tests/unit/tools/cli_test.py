@@ -6,6 +6,7 @@ import os
 import pathlib
 import pickle
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -385,6 +386,7 @@ while True:
                 def ask():
                     time.sleep(0.2)
                     process.send_signal(signal.SIGUSR2)
+                    self.assertTrue(select.select([process.stdout], [], [], 20)[0], "no answer")
                     return process.stdout.readline().split()
 
                 yield process, ask
@@ -426,22 +428,75 @@ while True:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
+    @staticmethod
+    def program_of(process):
+        """Our child that is not the witness."""
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii").split()
+        return next(int(pid) for pid in children
+                    if pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="utf-8") != "cuheap-witness\n")
+
+    def wait_for_stop(self, process):
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            changed, status = os.waitpid(process.pid, os.WUNTRACED | os.WNOHANG)
+            if changed != 0:
+                self.assertTrue(os.WIFSTOPPED(status), f"ended with {status}")
+                return
+            time.sleep(0.01)
+        self.fail("still running")
+
+    @contextlib.contextmanager
+    def script(self, text):
+        """A shell script under `cuheap run` in a process group of its own, which ends with the block."""
+        with subprocess.Popen([CUHEAP, "run", "-q", "-o", self.folder / "run", "--", "sh", "-c", text], stdout=subprocess.PIPE,
+                              text=True, preexec_fn=os.setpgrp) as process:
+            try:
+                yield process
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
     def test_a_stop_at_the_terminal_stops_us_too_and_fg_wakes_both(self):
         with self.counter() as (process, ask):
             for woken in (["SIGCONT"], ["SIGCONT", "SIGCONT"]):
                 os.killpg(process.pid, signal.SIGTSTP)
-                stopped, status = os.waitpid(process.pid, os.WUNTRACED)
-                self.assertEqual([stopped, os.WIFSTOPPED(status)], [process.pid, True])
+                self.wait_for_stop(process)
                 os.killpg(process.pid, signal.SIGCONT)
                 self.assertEqual(ask(), woken)
 
     def test_a_stop_of_the_program_alone_is_seen_by_whoever_waits(self):
-        with subprocess.Popen([CUHEAP, "run", "-q", "-o", self.folder / "run", "--", "sh", "-c", "kill -STOP $$; echo woken"],
-                              stdout=subprocess.PIPE, text=True, preexec_fn=os.setpgrp) as process:
-            self.assertTrue(os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1]))
+        with self.script("kill -STOP $$; echo woken") as process:
+            self.wait_for_stop(process)
             process.send_signal(signal.SIGCONT)
-            self.assertEqual(process.stdout.read(), "woken\n")
-            self.assertEqual(process.wait(timeout=20), 0)
+            self.assertEqual(process.communicate(timeout=20)[0], "woken\n")
+            self.assertEqual(process.returncode, 0)
+
+    def test_we_wake_with_the_program_if_it_alone_is_woken(self):
+        with self.script("echo $$; kill -STOP $$; exit 5") as process:
+            program = int(process.stdout.readline())
+            self.wait_for_stop(process)
+            os.kill(program, signal.SIGCONT)
+            self.assertEqual(process.wait(timeout=20), 5)
+
+    def test_we_wake_when_the_stopped_program_is_killed(self):
+        with self.script("echo $$; kill -STOP $$") as process:
+            program = int(process.stdout.readline())
+            self.wait_for_stop(process)
+            os.kill(program, signal.SIGKILL)
+            self.assertEqual(process.wait(timeout=20), -signal.SIGKILL)
+
+    def test_a_stop_and_wake_of_the_program_alone_may_come_again(self):
+        with self.counter() as (process, ask):
+            os.kill(process.pid, signal.SIGUSR1)  # passed on as ever
+            program = self.program_of(process)
+            for woken in (1, 2):
+                os.kill(program, signal.SIGSTOP)
+                self.wait_for_stop(process)
+                os.kill(program, signal.SIGCONT)
+                self.assertEqual(ask(), ["SIGCONT"] * woken + ["SIGUSR1"])
+            # One sent to us alone is passed on as before.
+            process.send_signal(signal.SIGCONT)
+            self.assertEqual(ask(), ["SIGCONT"] * 3 + ["SIGUSR1"])
 
     def test_a_killed_recorder_leaves_no_program_behind(self):
         with subprocess.Popen([CUHEAP, "run", "-o", self.folder / "run", "--", "sh", "-c", "echo $$; exec sleep 60"],
