@@ -236,7 +236,7 @@ void note_memory_info(const Caller& caller, CUresult result, const std::size_t* 
 }
 
 void note(EventKind kind, Floor floor, std::uint64_t address, std::uint64_t size, std::uint64_t extra0, std::uint64_t extra1,
-          CUstream stream) {
+          CUstream stream, std::uint64_t time_ns) {
   if (!is_recording()) return;
   const KeepErrno keep;
   const HookScope scope;
@@ -244,6 +244,7 @@ void note(EventKind kind, Floor floor, std::uint64_t address, std::uint64_t size
   Event event;
   event.kind = kind;
   event.floor = floor;
+  event.time_ns = time_ns;
   event.device = static_cast<std::int16_t>(current_context().device);
   event.address = address;
   event.size = size;

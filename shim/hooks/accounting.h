@@ -80,9 +80,9 @@ inline void after_free(const PendingFree& pending, CUresult result) { after_free
 
 /// The host asked for memory info and got this answer.
 void note_memory_info(const Caller& caller, CUresult result, const std::size_t* free, const std::size_t* total);
-/// An event without a block: Reserve, Unreserve, Map, Unmap, CaptureBegin, CaptureEnd.
+/// An event without a block: Reserve, Unreserve, Map, Unmap, CaptureBegin, CaptureEnd. A zero time is the recorder's to stamp.
 void note(EventKind kind, Floor floor, std::uint64_t address, std::uint64_t size, std::uint64_t extra0 = 0,
-          std::uint64_t extra1 = 0, CUstream stream = nullptr);
+          std::uint64_t extra1 = 0, CUstream stream = nullptr, std::uint64_t time_ns = 0);
 
 /// The open capture of a stream, before a call that may end it.
 [[nodiscard]] CaptureTicket open_capture_of(CUstream stream);

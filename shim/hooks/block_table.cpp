@@ -15,6 +15,22 @@ bool BlockTable::find(std::uint64_t key, Block* out) {
   return change(key, [out](const Block& block) { *out = block; });
 }
 
+bool BlockTable::find_around(std::uint64_t address, Block* out) {
+  if (find(address, out)) return true;
+  bool found = false;
+  for (Shard& home : shards_) {
+    const SpinGuard guard(home.lock);
+    if (!guard) continue;
+    home.map.for_each([&](std::uint64_t key, const Block& block) {
+      if (address < key || address - key >= block.size) return;
+      *out = block;
+      found = true;
+    });
+    if (found) return true;
+  }
+  return false;
+}
+
 void BlockTable::erase(std::uint64_t key, std::uint32_t serial) {
   Shard& home = shard(key);
   const SpinGuard guard(home.lock);

@@ -33,6 +33,8 @@ class BlockTable {
   bool insert(std::uint64_t key, const Block& block);
   /// Copies the entry out; false if there is none.
   bool find(std::uint64_t key, Block* out);
+  /// The entry that covers the address: [key, key + size). Walks the table unless the address is a key.
+  bool find_around(std::uint64_t address, Block* out);
   /// Changes the entry in place under its lock; false if there is none.
   template <typename Change>
   bool change(std::uint64_t key, Change&& change);

@@ -88,7 +88,8 @@ void after_create(const PendingAllocation& pending, CUresult result, const CUmem
   if (result != CUDA_SUCCESS || !pending.counted) return after_allocation(pending, result, std::uint64_t{0});
   const KeepErrno keep;
   const HookScope scope;
-  if (scope) enter(scope, pending, *handle, device);
+  if (!scope) return recorder().count_loss(LossReason::Reentered);
+  enter(scope, pending, *handle, device);
 }
 
 struct PendingRelease {
@@ -117,7 +118,7 @@ void after_release(const PendingRelease& pending, CUresult result) {
   if (!pending.known) return;
   const KeepErrno keep;
   const HookScope scope;
-  if (!scope) return;
+  if (!scope) return recorder().count_loss(LossReason::Reentered);
   if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED) return hold_again(scope, pending.before, result);
   Block name;
   if (pending.before.references <= 1 && identities.find(pending.handle, &name) && name.identity == pending.before.identity)
@@ -148,14 +149,14 @@ void after_map(CUresult result, CUdeviceptr address, std::size_t size, std::size
 }
 
 /// One more hold. The number may be new, if all earlier holds were given back while the memory was mapped: what is mapped at
-/// the address says whose it is.
+/// the address, which may lie inside a mapping, says whose it is.
 void after_retain(CUresult result, const CUmemGenericAllocationHandle* handle, CUdeviceptr address) {
   if (result != CUDA_SUCCESS || !is_recording()) return;
   const KeepErrno keep;
   const HookScope scope;
-  if (!scope) return;
+  if (!scope) return recorder().count_loss(LossReason::Reentered);
   Block mapping, name;
-  name.identity = mappings.find(address, &mapping) ? mapping.identity : identity_of(*handle);
+  name.identity = mappings.find_around(address, &mapping) ? mapping.identity : identity_of(*handle);
   if (!physical.change(name.identity, [](Block& block) { ++block.references; })) return;
   if (!identities.insert(*handle, name)) recorder().count_loss(LossReason::TableFull);
 }
@@ -243,6 +244,9 @@ CUHEAP_EXPORT CUresult cuMemAddressReserve(CUdeviceptr* out, size_t size, size_t
 }
 
 CUHEAP_EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t size) {
-  note(EventKind::Unreserve, Floor::Physical, address, size);
-  return driver().cuMemAddressFree(allocator().unmapped(address), size);
+  // Another thread may be given the range at once: its Reserve must come later.
+  const std::uint64_t before = is_recording() ? now_ns() : 0;
+  const CUresult result = driver().cuMemAddressFree(allocator().unmapped(address), size);
+  if (result == CUDA_SUCCESS) note(EventKind::Unreserve, Floor::Physical, address, size, 0, 0, nullptr, before);
+  return result;
 }

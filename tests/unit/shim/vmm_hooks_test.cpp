@@ -103,16 +103,49 @@ TEST_F(VmmHooks, AHandleRetainedAfterItsReleaseKeepsItsMemory) {
   EXPECT_EQ(ended[0].address, events(EventKind::Allocate)[0].address);
 }
 
+TEST_F(VmmHooks, AHandleRetainedByAnAddressInsideItsMappingKeepsItsMemory) {
+  const CUmemGenericAllocationHandle handle = make_handle(4 * kMiB);
+  const CUdeviceptr range = map(handle, 4 * kMiB);
+  EXPECT_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+  CUmemGenericAllocationHandle again = 0;
+  ASSERT_EQ(cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(range + 4 * kMiB - 1)), CUDA_SUCCESS);
+  unmap(range, 4 * kMiB);
+  const std::uint64_t between = now_ns();
+  EXPECT_EQ(cuMemRelease(again), CUDA_SUCCESS);
+
+  const std::vector<Event> ended = events(EventKind::Free);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_GE(ended[0].time_ns, between);
+}
+
+TEST_F(VmmHooks, ARefusedEndOfARangeIsNoEnd) {
+  CUdeviceptr range = 0;
+  ASSERT_EQ(cuMemAddressReserve(&range, 4 * kMiB, 0, 0, 0), CUDA_SUCCESS);
+  EXPECT_NE(cuMemAddressFree(range, 2 * kMiB), CUDA_SUCCESS);
+  const std::uint64_t between = now_ns();
+  EXPECT_EQ(cuMemAddressFree(range, 4 * kMiB), CUDA_SUCCESS);
+  const std::uint64_t after = now_ns();
+
+  const std::vector<Event> ended = events(EventKind::Unreserve);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].size, 4 * kMiB);
+  EXPECT_GE(ended[0].time_ns, between);
+  EXPECT_LE(ended[0].time_ns, after);
+}
+
 TEST_F(VmmHooks, CallsInsideItsOwnWorkAreCountedLosses) {
   {
     const HookScope inside;
     const CUmemGenericAllocationHandle handle = make_handle(2 * kMiB);
     const CUdeviceptr range = map(handle, 2 * kMiB);
+    CUmemGenericAllocationHandle again = 0;
+    EXPECT_EQ(cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(range)), CUDA_SUCCESS);
     unmap(range, 2 * kMiB);
     EXPECT_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemRelease(again), CUDA_SUCCESS);
   }
 
-  EXPECT_EQ(lost(LossReason::Reentered), 6u);  // create, reserve, map, unmap, unreserve, release
+  EXPECT_EQ(lost(LossReason::Reentered), 8u);  // create, reserve, map, retain, unmap, unreserve, two releases
   EXPECT_TRUE(physical_kinds().empty());
 }
 
