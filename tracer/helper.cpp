@@ -140,8 +140,9 @@ std::size_t Helper::fill_stock(std::size_t target) {
 }
 
 void Helper::sleep(std::uint64_t ns) {
-  const std::uint32_t wakes = wakes_.load(std::memory_order_relaxed);
-  napping_.store(true, std::memory_order_seq_cst);
+  const std::uint32_t wakes = wakes_.load(std::memory_order_acquire);  // before the nap is announced
+  napping_.store(true, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // with wake()
   const timespec time{0, static_cast<long>(ns)};
   // What came in before the nap was announced is looked at here; what comes after ends it.
   if (!file_->is_low() && !is_stopping()) syscall(SYS_futex, &wakes_, FUTEX_WAIT_PRIVATE, wakes, &time, nullptr, 0);

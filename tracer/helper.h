@@ -16,6 +16,8 @@ class Helper {
   bool stop();
   /// Any thread that finds the stock low: ends the helper's nap. One system call a nap at most, and it does not block.
   void wake() {
+    // With Helper::sleep, which announces its nap and then looks at the stock: one of the two sees what the other has done.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     if (napping_.load(std::memory_order_relaxed) && napping_.exchange(false, std::memory_order_relaxed)) end_nap();
   }
   bool is_running() const { return running_.load(std::memory_order_acquire); }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -71,6 +73,27 @@ TEST_F(HelperTest, RefillsTheStock) {
     while ((chunk = file_->pop()) == nullptr) std::this_thread::yield();
     ASSERT_EQ(chunk->magic, kChunkMagic);
   }
+}
+
+// Unwoken, it would sleep on for nearly the 50 ms of an idle helper's nap, each time. On a busy machine one time may be slow.
+TEST_F(HelperTest, IsWokenFromItsNapWhenTheStockIsLow) {
+  using Clock = std::chrono::steady_clock;
+  static std::atomic<int> naps;
+  ASSERT_TRUE(helper_.add_task([] { ++naps; }, 1));
+  ASSERT_EQ(helper_.start(*file_), 0);
+  auto fastest = Clock::duration::max();
+  for (int i = 0; i < 5 && fastest > std::chrono::milliseconds(25); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));  // idle for so long, it takes its longest naps
+    const int before = naps;
+    while (naps == before) std::this_thread::yield();
+    const auto begin = Clock::now();
+    while (!file_->is_low()) ASSERT_NE(file_->pop(), nullptr);
+    const std::size_t low = file_->stock_size();
+    helper_.wake();
+    while (file_->stock_size() <= low) std::this_thread::yield();
+    fastest = std::min(fastest, Clock::now() - begin);
+  }
+  EXPECT_LT(fastest, std::chrono::milliseconds(25));
 }
 
 TEST_F(HelperTest, RunsTasks) {
