@@ -1,5 +1,6 @@
 // capture(): the caller's native stack. The contract; the variant is a file chosen by the build (backtrace_libunwind.cpp).
-// Takes no lock of ours, allocates nothing, calls no loader function but dl_iterate_phdr.
+// Takes no lock of ours, allocates nothing, calls no loader function for code seen before, and else only
+// dl_iterate_phdr.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +12,7 @@ constexpr unsigned kMaxFrames = 128;  // innermost ones; deeper stacks lose thei
 struct Backtrace {
   unsigned depth = 0;
   unsigned reused = 0;            // outer frames that did not have to be unwound again
-  std::uint64_t unloads = 0;      // of the loader, as seen by this capture: an address means something only within it
-  std::uint64_t loads = 0;
+  std::uint64_t unloads = 0;      // known of at this capture: an address means something only within it
   bool knows_all_code = true;     // false: a frame lies in code without unwind information (JIT), guessed by frame pointer
 };
 

@@ -28,9 +28,7 @@ bool backtraces_work() { return true; }
 
 [[gnu::noinline]] Backtrace capture(std::uintptr_t* frames, unsigned max) {
   Backtrace trace;
-  const LoaderGeneration generation = loader_generation();
-  trace.loads = generation.adds;
-  trace.unloads = generation.subs;
+  trace.unloads = unloads_seen();
   trace.knows_all_code = false;  // a chain of pointers says nothing of the code it passes
   if (max > kMaxFrames) max = kMaxFrames;
 

@@ -322,9 +322,7 @@ bool backtraces_work() { return !gave_up.load(std::memory_order_relaxed); }
 [[gnu::noinline]] Backtrace capture(std::uintptr_t* frames, unsigned max) {
   Backtrace trace;
   if (!backtraces_work()) return trace;
-  const LoaderGeneration generation = loader_generation();
-  trace.loads = generation.adds;
-  trace.unloads = generation.subs;
+  trace.unloads = unloads_seen();
   if (max > kMaxFrames) max = kMaxFrames;
 
   Frame frame;

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 
 namespace cuheap {
@@ -106,6 +107,19 @@ LoaderGeneration loader_generation() {
         return 1;
       },
       &generation);
+  return generation;
+}
+
+namespace {
+constinit std::atomic<std::uint64_t> unloads{0};
+}
+
+std::uint64_t unloads_seen() { return unloads.load(std::memory_order_acquire); }
+
+LoaderGeneration look_for_unloads() {
+  const LoaderGeneration generation = loader_generation();
+  std::uint64_t known = unloads.load(std::memory_order_relaxed);
+  while (known < generation.subs && !unloads.compare_exchange_weak(known, generation.subs, std::memory_order_acq_rel)) {}
   return generation;
 }
 

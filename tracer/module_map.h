@@ -9,14 +9,20 @@
 
 namespace cuheap {
 
-/// How often objects were loaded and unloaded so far. 8 ns: dl_iterate_phdr, stopped at once; it finishes even while
-/// another thread runs a constructor under dlopen (redteam A2).
+/// How often objects were loaded and unloaded so far: dl_iterate_phdr, stopped at once. It finishes even while another
+/// thread runs a constructor under dlopen (redteam A2), but not while a thread is stopped inside it, or in a fork child whose
+/// parent was: so never for an event of a known stack.
 struct LoaderGeneration {
   std::uint64_t adds = 0;
   std::uint64_t subs = 0;
   bool operator==(const LoaderGeneration&) const = default;
 };
 LoaderGeneration loader_generation();
+
+/// How many unloads are known of: one load, no lock. As of the last look_for_unloads(), which whoever unloads (dlclose of
+/// shim/hooks/resolver.cpp) and whoever meets a new stack calls.
+std::uint64_t unloads_seen();
+LoaderGeneration look_for_unloads();
 
 struct Module {
   std::uint64_t low = 0;   // first mapped byte

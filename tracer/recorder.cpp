@@ -259,7 +259,7 @@ void refresh_modules() {
 }
 
 KnownSite intern_new_stack(std::uint64_t hash, const std::uintptr_t* frames, const Backtrace& trace) {
-  const LoaderGeneration generation{trace.loads, trace.unloads};
+  const LoaderGeneration generation = look_for_unloads();
   bool is_fresh;
   {
     const SpinGuard guard(state.definitions_lock);
@@ -346,7 +346,8 @@ bool Recorder::is_recording() const { return is_live(); }
   if (trace.depth <= skip) return {};
   trace.depth -= skip;
   // The same addresses may be other code after an unload; and where there is code that no object holds, after a load too.
-  const std::uint64_t hash = hash_stack(frames + skip, trace.depth, trace.unloads + (trace.knows_all_code ? 0 : trace.loads << 32));
+  const std::uint64_t loads = trace.knows_all_code ? 0 : loader_generation().adds;
+  const std::uint64_t hash = hash_stack(frames + skip, trace.depth, trace.unloads + (loads << 32));
   KnownSite site;
   if (!state.sites.find(hash, &site)) [[unlikely]] {
     const KeepErrno keep;

@@ -7,6 +7,7 @@
 #include "shim/driver/elf_symbols.h"
 #include "shim/hooks/entry_points.h"
 #include "shim/lifecycle.h"
+#include "tracer/module_map.h"
 
 namespace cuheap {
 namespace {
@@ -73,4 +74,22 @@ extern "C" __attribute__((visibility("hidden"), used)) cuheap::DlsymFunction cuh
   if (handle == RTLD_NEXT || find_entry_point(name) == nullptr) return next_dlsym();
   if (handle == RTLD_DEFAULT) return find_driver() ? next_dlsym() : &look_up_hooked;
   return &look_up_hooked;
+}
+
+/// What is remembered of code holds until an object is unloaded; asking the loader at every event would take its lock there.
+/// Whoever unloads holds that lock anyway. An unload on another way (a dlclose looked up in libc itself) is noticed at the
+/// next new stack.
+extern "C" __attribute__((visibility("default"))) int dlclose(void* handle) {
+  using namespace cuheap;
+  using Function = int (*)(void*);
+  static constinit Function next_close = nullptr;
+  Function close = __atomic_load_n(&next_close, __ATOMIC_ACQUIRE);
+  if (close == nullptr) {
+    close = reinterpret_cast<Function>(next_dlsym()(RTLD_NEXT, "dlclose"));
+    if (close == nullptr) return -1;
+    __atomic_store_n(&next_close, close, __ATOMIC_RELEASE);
+  }
+  const int result = close(handle);
+  static_cast<void>(look_for_unloads());
+  return result;
 }
