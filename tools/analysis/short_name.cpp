@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <unordered_map>
 
 namespace cuheap {
 namespace {
@@ -227,13 +228,21 @@ std::string with_place(const Frame& frame) {
 
 /// A stack's own frame, and the user's own functions outside it, innermost first.
 struct Naming {
+  struct Caller {
+    std::string name;
+    std::uint32_t line = 0;  // 0: unknown, or a part of the name
+    bool says_line = false;
+  };
   std::string own = "no stack";
-  std::vector<std::string> callers;
+  std::vector<Caller> callers;
   std::size_t always = 0;  // so many callers belong to the short name
 
   std::string with_callers(std::size_t count) const {
     std::string name = own;
-    for (std::size_t i = 0; i < std::min(count, callers.size()); ++i) name += (i == 0 ? ", called by " : ", by ") + callers[i];
+    for (std::size_t i = 0; i < std::min(count, callers.size()); ++i) {
+      name += (i == 0 ? ", called by " : ", by ") + callers[i].name;
+      if (callers[i].says_line) name += ":" + std::to_string(callers[i].line);
+    }
     return name;
   }
   std::string name() const { return with_callers(always); }
@@ -254,13 +263,35 @@ Naming naming_of(const Trace& trace, SiteId site, std::size_t most_callers) {
   if (needs_caller(*own)) {
     const auto placed = std::find_if(outside.begin(), outside.end(), is_placed);
     if (placed != outside.end()) {
-      naming.callers.push_back(with_place(*placed));
+      naming.callers.push_back({with_place(*placed)});
       naming.always = 1;
       caller = placed + 1;
     }
   }
-  for (; caller != outside.end() && naming.callers.size() < most_callers; ++caller) naming.callers.push_back(function_name(*caller));
+  for (; caller != outside.end() && naming.callers.size() < most_callers; ++caller) {
+    naming.callers.push_back({function_name(*caller), caller->line});
+  }
   return naming;
+}
+
+using Groups = std::unordered_map<std::string, std::vector<std::size_t>>;
+
+Groups by_name(const std::vector<std::string>& names) {
+  Groups groups;
+  for (std::size_t i = 0; i < names.size(); ++i) groups[names[i]].push_back(i);
+  return groups;
+}
+
+/// Two calls in one function are told apart by their lines.
+void say_lines_that_differ(const std::vector<std::size_t>& members, std::size_t count, std::vector<Naming>& namings) {
+  for (std::size_t k = 0; k < std::min(count, namings[members[0]].callers.size()); ++k) {
+    const std::uint32_t line = namings[members[0]].callers[k].line;
+    const auto differs = [&](std::size_t i) { return k < namings[i].callers.size() && namings[i].callers[k].line != line; };
+    if (std::none_of(members.begin(), members.end(), differs)) continue;
+    for (const std::size_t i : members) {
+      if (k < namings[i].callers.size() && namings[i].callers[k].line != 0) namings[i].callers[k].says_line = true;
+    }
+  }
 }
 
 }  // namespace
@@ -281,19 +312,20 @@ std::vector<std::string> short_names(const Trace& trace, std::span<const SiteId>
     shorts.push_back(namings.back().name());
   }
   std::vector<std::string> names = shorts;
-  for (std::size_t callers = 1; callers <= kMostCallers; ++callers) {
-    const std::vector<std::string> before = names;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      if (std::count(before.begin(), before.end(), before[i]) < 2) continue;
-      names[i] = namings[i].with_callers(std::max(callers, namings[i].always));
+  for (const bool with_lines : {false, true}) {
+    for (std::size_t callers = 1; callers <= kMostCallers; ++callers) {
+      for (const auto& [name, members] : by_name(names)) {
+        if (members.size() < 2) continue;
+        if (with_lines) say_lines_that_differ(members, callers, namings);
+        for (const std::size_t i : members) names[i] = namings[i].with_callers(std::max(callers, namings[i].always));
+      }
     }
   }
   // Callers that all sites of a name share tell nothing.
-  const std::vector<std::string> longs = names;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    bool differs = false;
-    for (std::size_t j = 0; j < names.size() && !differs; ++j) differs = shorts[j] == shorts[i] && longs[j] != longs[i];
-    if (!differs) names[i] = shorts[i];
+  for (const auto& [name, members] : by_name(shorts)) {
+    const auto is_first = [&](std::size_t i) { return names[i] == names[members[0]]; };
+    if (!std::all_of(members.begin(), members.end(), is_first)) continue;
+    for (const std::size_t i : members) names[i] = shorts[i];
   }
   return names;
 }

@@ -45,7 +45,8 @@ std::string short_name(const Trace& trace, SiteId site);
 std::string long_name(const Trace& trace, SiteId site, std::size_t callers);
 
 /// The same for a list that is read together: where two sites would carry one name, both also name their callers ("carve,
-/// called by take, by remember_metrics"), as many as it takes to tell them apart, up to four; none where callers cannot.
+/// called by take, by remember_metrics"), as many as it takes to tell them apart, up to four; with their lines ("called by
+/// main:4") where those alone differ; none where callers cannot.
 std::vector<std::string> short_names(const Trace& trace, std::span<const SiteId> sites);
 
 }  // namespace cuheap

@@ -1,6 +1,7 @@
 #include "tools/report/page_data.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "tools/analysis/python_frames.h"
@@ -34,12 +35,26 @@ json notes_json(const Trace& trace) {
   return notes;
 }
 
-json processes_json(const Trace& trace) {
+/// Processes that cuheap's own pool took memory for.
+class Pooled : public LiveSetObserver {
+ public:
+  void born(Block& block, const Event&) override {
+    if (block.family == Family::PoolGranule) processes_.insert(block.process);
+  }
+  bool has(std::size_t process) const { return processes_.contains(static_cast<std::uint16_t>(process)); }
+
+ private:
+  std::set<std::uint16_t> processes_;
+};
+
+json processes_json(const Trace& trace, const Pooled& pooled) {
   json list = json::array();
   for (const Process& process : trace.processes) {
+    const auto number = static_cast<std::size_t>(&process - trace.processes.data());
     json meta = json::object();
     for (const auto& [key, value] : process.meta) meta[key] = value;
-    list.push_back({{"pid", process.pid}, {"rank", process.rank}, {"ended_orderly", process.ended_orderly}, {"meta", std::move(meta)}});
+    list.push_back({{"pid", process.pid}, {"rank", process.rank}, {"ended_orderly", process.ended_orderly},
+                    {"pooled", pooled.has(number)}, {"meta", std::move(meta)}});
   }
   return list;
 }
@@ -86,8 +101,9 @@ PageData build_page_data(const Trace& trace, const ReportOptions& options) {
   SeriesSurvey survey(names);
   PageAnnotations annotations(trace);
   LastRequest last_request;
+  Pooled pooled;
   LiveSet first;
-  replay(trace, first, {&peak, &survey, &annotations, &last_request});
+  replay(trace, first, {&peak, &survey, &annotations, &last_request, &pooled});
   annotations.finish();
 
   LeakReport leak_report = leaks(trace);
@@ -119,7 +135,7 @@ PageData build_page_data(const Trace& trace, const ReportOptions& options) {
                {"sites_judged", leak_report.sites_judged},
                {"freed_late_bytes", leak_report.freed_late_bytes},
                {"freed_late_blocks", leak_report.freed_late_blocks},
-               {"processes", processes_json(trace)},
+               {"processes", processes_json(trace, pooled)},
                {"devices", devices_json(trace)},
                {"tracks", tracks_json(survey, recorder)},
                {"phases", annotations.phases()},

@@ -6,6 +6,12 @@ namespace cuheap {
 
 PageNode PageNames::node(SiteId site) {
   if (site == 0 || site >= trace_.sites.size()) return 0;
+  const PageNode node = add(site);
+  if (node != 0 && site_of_node_[node] == 0) site_of_node_[node] = site;
+  return node;
+}
+
+PageNode PageNames::add(SiteId site) {
   if (node_of_site_[site] != kUnknown) return node_of_site_[site];
 
   // Walk out to the first known ancestor, then add the chain from there: sites are hundreds of frames deep at most, but
@@ -35,33 +41,48 @@ PageNode PageNames::child(PageNode parent, const Frame& frame) {
   if (is_new) {
     parents_.push_back(parent);
     frames_.push_back(id);
-    choose_own(entry->second, frame);
+    site_of_node_.push_back(0);
+    choose_own(entry->second);
   }
   return entry->second;
 }
 
-/// The innermost of the best rank names a stack; one without a line does so with its caller's help.
-void PageNames::choose_own(PageNode node, const Frame& frame) {
+/// The innermost of the best rank names a stack.
+void PageNames::choose_own(PageNode node) {
   const PageNode parent = static_cast<PageNode>(parents_[node]);
   const auto rank = [&](PageNode of) { return ranks_[frames_[of]]; };
-  const PageNode own = parent == 0 || rank(node) <= rank(own_[parent]) ? node : own_[parent];
-  const bool called = own == node && needs_caller(frame) && parent != 0 && placed_[parent] != 0;
-  own_.push_back(own);
-  placed_.push_back(is_placed(frame) ? node : parent == 0 ? 0 : placed_[parent]);
-  own_back_.push_back(node - own);
-  caller_back_.push_back(called ? node - placed_[parent] : 0);
+  own_.push_back(parent == 0 || rank(node) <= rank(own_[parent]) ? node : own_[parent]);
+  own_back_.push_back(node - own_.back());
 }
 
 std::string PageNames::with_place(PageNode node) const {
+  if (node == 0) return "no stack";
   const std::string& place = strings_[places_[frames_[node]]];
   return strings_[bare_[frames_[node]]] + (place.empty() ? "" : " (" + place + ")");
 }
 
-std::string PageNames::name(PageNode node) const {
-  if (node == 0) return "no stack";
-  const auto own = static_cast<PageNode>(node - own_back_[node]);
-  const auto caller = static_cast<PageNode>(own - caller_back_[own]);
-  return caller == own ? with_place(own) : with_place(own) + ", called by " + with_place(caller);
+/// By node: what stands in its name behind its own frame.
+std::vector<std::string> PageNames::callers() const {
+  std::vector<PageNode> nodes;
+  std::vector<SiteId> sites;
+  for (PageNode node = 1; node < site_of_node_.size(); ++node) {
+    if (site_of_node_[node] == 0) continue;
+    nodes.push_back(node);
+    sites.push_back(site_of_node_[node]);
+  }
+  const std::vector<std::string> names = short_names(trace_, sites);
+  std::vector<std::string> callers(node_count());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const std::string own = with_place(own_[nodes[i]]);
+    if (names[i].starts_with(own)) callers[nodes[i]] = names[i].substr(own.size());
+  }
+  return callers;
+}
+
+std::vector<std::string> PageNames::names() const {
+  std::vector<std::string> names = callers();
+  for (PageNode node = 0; node < names.size(); ++node) names[node].insert(0, with_place(own_[node]));
+  return names;
 }
 
 std::uint32_t PageNames::string_id(const std::string& text) {
@@ -99,7 +120,17 @@ PageSection PageNames::section() const {
   section.add_delta("parent", parents_);
   section.add_uint("frame", frames_);
   section.add_uint("own_back", own_back_);
-  section.add_uint("caller_back", caller_back_);
+  // Few sites have callers in their names, and many share them.
+  std::vector<std::string> texts{""};
+  std::map<std::string, std::uint64_t> ids{{"", 0}};
+  std::vector<std::uint64_t> callers_of_node;
+  for (const std::string& text : callers()) {
+    const auto [entry, is_new] = ids.try_emplace(text, texts.size());
+    if (is_new) texts.push_back(text);
+    callers_of_node.push_back(entry->second);
+  }
+  section.add_uint("callers", callers_of_node);
+  section.add_text("caller_text", texts);
   return section;
 }
 

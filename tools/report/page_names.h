@@ -22,17 +22,19 @@ class PageNames {
 
   /// Node of the innermost frame of `site`; adds its ancestors, so a node's parent always comes before it.
   PageNode node(SiteId site);
-  /// What the page puts together for it: the site's short_name.
-  std::string name(PageNode node) const;
+  /// What the page puts together for every node that node() gave: short_names of all of them, as of a list read together.
+  std::vector<std::string> names() const;
   std::size_t node_count() const { return parents_.size(); }
 
   PageSection section() const;
 
  private:
   static constexpr PageNode kUnknown = ~PageNode{0};
+  PageNode add(SiteId site);
   PageNode child(PageNode parent, const Frame& frame);
-  void choose_own(PageNode node, const Frame& frame);
+  void choose_own(PageNode node);
   std::string with_place(PageNode node) const;
+  std::vector<std::string> callers() const;
   std::uint32_t string_id(const std::string& text);
   std::uint32_t frame_id(const Frame& frame);
 
@@ -47,8 +49,9 @@ class PageNames {
   std::vector<std::int64_t> parents_{0};
   std::vector<std::uint64_t> frames_{0};
   std::vector<unsigned> ranks_;             // by frame: how well it names a stack
-  std::vector<PageNode> own_{0}, placed_{0};  // by node: the one that names its stack; the innermost of own code with a line
-  std::vector<std::uint64_t> own_back_{0}, caller_back_{0};  // so many nodes back; no caller: 0
+  std::vector<PageNode> own_{0};            // by node: the one that names its stack
+  std::vector<std::uint64_t> own_back_{0};  // so many nodes back
+  std::vector<SiteId> site_of_node_{0};     // one that node() was asked for; 0: none
 };
 
 }  // namespace cuheap

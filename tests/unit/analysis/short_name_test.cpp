@@ -132,6 +132,21 @@ TEST(ShortName, OwnWrappersOfAllocatorsGiveWayToTheirCallers) {
   EXPECT_EQ(short_name(b.build(), s), "allocate_kv_cache (server.cpp:7)");
 }
 
+TEST(ShortName, TwoCallsInOneFunctionAreToldApartByTheirLines) {
+  TraceBuilder b;
+  const SiteId start = b.push(0, native("start", "a", "/a.cpp", 1));
+  const SiteId one = b.push(b.push(start, native("main", "a", "/a.cpp", 4)), native("grab(int)", "a", "/a.cpp", 2));
+  const SiteId two = b.push(b.push(start, native("main", "a", "/a.cpp", 5)), native("grab(int)", "a", "/a.cpp", 2));
+  const SiteId other = b.push(b.push(start, native("load", "a", "/a.cpp", 9)), native("grab(int)", "a", "/a.cpp", 2));
+  const SiteId sites[] = {one, two, other};
+
+  const std::vector<std::string> names = short_names(b.build(), sites);
+
+  EXPECT_EQ(names[0], "grab (a.cpp:2), called by main:4");
+  EXPECT_EQ(names[1], "grab (a.cpp:2), called by main:5");
+  EXPECT_EQ(names[2], "grab (a.cpp:2), called by load");
+}
+
 TEST(ShortName, SitesOfOneNameAreToldApartByTheirCallers) {
   TraceBuilder b;
   const SiteId main = b.push(0, native("main", "a", "/a.cpp", 1));

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/unit/analysis/trace_builder.h"
 #include "tests/unit/report/sample_trace.h"
 #include "tools/analysis/leaks.h"
 #include "tools/analysis/summary.h"
@@ -41,6 +42,15 @@ TEST(WriteReport, CannotBeEndedByACommandLine) {
 
   EXPECT_EQ(page.find("</script><b>"), std::string::npos);
   EXPECT_NE(head_of(page)["processes"][0]["meta"]["command"].get<std::string>().find("</script><b>"), std::string::npos);
+}
+
+TEST(WriteReport, SaysWhetherCuheapsPoolServed) {
+  test::TraceBuilder b;
+  const SiteId site = b.push(0, {"main", "/a.cpp", 5, "a", FrameLanguage::Native});
+  b.allocate(Floor::Allocation, Family::Device, 1, 1 << 20, site);
+  EXPECT_EQ(head_of(report_of(b.build()))["processes"][0]["pooled"], false);
+  b.allocate(Floor::Physical, Family::PoolGranule, 2, 1 << 21, site);
+  EXPECT_EQ(head_of(report_of(b.build()))["processes"][0]["pooled"], true);
 }
 
 TEST(WriteReport, StatesTheFiguresOfTheSummary) {

@@ -11,7 +11,14 @@ namespace {
 
 void expect_the_names_of_the_cli(const Trace& trace) {
   PageNames names(trace);
-  for (SiteId site = 0; site < trace.sites.size(); ++site) EXPECT_EQ(names.name(names.node(site)), short_name(trace, site)) << site;
+  std::vector<SiteId> sites;
+  for (SiteId site = 1; site < trace.sites.size(); ++site) {
+    sites.push_back(site);
+    names.node(site);
+  }
+  const std::vector<std::string> given = names.names(), wanted = short_names(trace, sites);
+  for (std::size_t i = 0; i < sites.size(); ++i) EXPECT_EQ(given[names.node(sites[i])], wanted[i]) << sites[i];
+  EXPECT_EQ(given[0], short_name(trace, 0));
 }
 
 TEST(PageNames, AreThoseOfTheCli) {
@@ -35,6 +42,22 @@ TEST(PageNames, AreThoseOfTheCli) {
 
   expect_the_names_of_the_cli(trace);
   expect_the_names_of_the_cli(sample::serving_trace(2000));
+}
+
+TEST(PageNames, TellSitesOfOneFunctionApartByTheirCallers) {
+  test::TraceBuilder b;
+  const auto native = [](const std::string& function, std::uint32_t line) {
+    return Frame{function, "/src/leak.cu.cpp", line, "/opt/leak", FrameLanguage::Native};
+  };
+  const SiteId main = b.push(0, native("main", 20));
+  const SiteId track = b.push(b.push(main, native("track()", 9)), native("grab(unsigned long)", 7));
+  const SiteId detect = b.push(b.push(main, native("detect()", 11)), native("grab(unsigned long)", 7));
+  const Trace trace = b.build();
+  PageNames names(trace);
+  const PageNode first = names.node(track), second = names.node(detect);
+
+  EXPECT_EQ(names.names()[first], "grab (leak.cu.cpp:7), called by track");
+  EXPECT_EQ(names.names()[second], "grab (leak.cu.cpp:7), called by detect");
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ export interface Head {
   sites_judged: number;
   freed_late_bytes: number;   // only after the last allocation, though old
   freed_late_blocks: number;
-  processes: { pid: number; rank: number; ended_orderly: boolean; meta: Record<string, string> }[];
+  processes: { pid: number; rank: number; ended_orderly: boolean; pooled: boolean; meta: Record<string, string> }[];
   devices: { device: number; name: string; total: number }[];
   tracks: TrackHead[];
   phases: { name: string; process: number; depth: number; begin_ns: number; end_ns: number }[];

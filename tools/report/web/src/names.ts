@@ -25,7 +25,8 @@ export class Names {
   readonly parent: Float64Array;
   readonly frameOf: Float64Array;
   private readonly ownBack: Float64Array;     // the node that names a stack is so many back
-  private readonly callerBack: Float64Array;  // of that: the caller that belongs to its name; 0: none
+  private readonly callers: Float64Array;     // into callerTexts: what stands in a site's name behind its own frame
+  private readonly callerTexts: string[];
 
   constructor(section: Section) {
     this.strings = section.text('string');
@@ -39,7 +40,8 @@ export class Names {
     this.parent = section.column('parent');
     this.frameOf = section.column('frame');
     this.ownBack = section.column('own_back');
-    this.callerBack = section.column('caller_back');
+    this.callers = section.column('callers');
+    this.callerTexts = section.text('caller_text');
   }
 
   get frameCount(): number {
@@ -87,7 +89,7 @@ export class Names {
     return { name, place: place + by };
   }
 
-  /// The whole in one line, as the CLI prints it.
+  /// The whole in one line, as the CLI prints it: where two sites of the page would carry one name, with their callers.
   title(node: number): string {
     const { name, place, by } = this.nameParts(node);
     return `${name}${place ? ` (${place})` : ''}${by}`;
@@ -95,11 +97,8 @@ export class Names {
 
   private nameParts(node: number): { name: string; place: string; by: string } {
     if (node === 0) return { name: 'no stack', place: '', by: '' };
-    const own = node - this.ownBack[node]!;
-    const back = this.callerBack[own]!;
-    const frame = this.frameOf[own]!;
-    const caller = this.frameOf[own - back]!;
-    return { name: this.bareName(frame), place: this.place(frame), by: back > 0 ? `, called by ${this.bareName(caller)} (${this.place(caller)})` : '' };
+    const frame = this.ownFrame(node);
+    return { name: this.bareName(frame), place: this.place(frame), by: this.callerTexts[this.callers[node]!] ?? '' };
   }
 
   private place(frame: number): string {

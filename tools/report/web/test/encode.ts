@@ -48,8 +48,8 @@ export function packed(given: Given): { base64: string; description: SectionDesc
 }
 
 /// Names of a small tree: each stack outermost first; `kind` by function name; every stack is named by its innermost frame,
-/// that by its caller where it is in `called`, and the place of all is `place`.
-export function namesSection(stacks: string[][], kinds: Record<string, number> = {}, called: string[] = [], place = ''): { names: Section; nodes: number[] } {
+/// with `callers` behind it, and the place of all is `place`.
+export function namesSection(stacks: string[][], kinds: Record<string, number> = {}, callers = '', place = ''): { names: Section; nodes: number[] } {
   const functions = [...new Set(stacks.flat())];
   const parent = [0];
   const frame = [0];
@@ -78,7 +78,7 @@ export function namesSection(stacks: string[][], kinds: Record<string, number> =
       bare: { uint: functions.map((_, i) => i) }, place: { uint: functions.map(() => functions.length + 1) },
       parent: { delta: parent }, frame: { uint: frame },
       own_back: { uint: parent.map(() => 0) },
-      caller_back: { uint: parent.map((above, node) => (node > 0 && called.includes(functions[frame[node]!]!) ? node - above : 0)) },
+callers: { uint: parent.map((_, node) => (node > 0 ? 1 : 0)) }, caller_text: { text: ['', callers] },
     }),
   };
 }

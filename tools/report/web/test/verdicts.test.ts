@@ -75,13 +75,13 @@ test('every card has a number', () => {
 });
 
 test('a rate reads in the unit that fits', () => {
-  expect(plain(rateText(leak({ window: '4,120 allocations' })))).toBe('38.0 KiB per second');
-  expect(plain(rateText(leak({ window: '', bytes_per_second: 100 })))).toBe('5.86 KiB per minute');
-  expect(plain(rateText(leak({ window: '', bytes_per_second: 1 })))).toBe('3.52 KiB per hour');
+  expect(plain(rateText(leak({ window: '4,120 allocations' }), 'gpu'))).toBe('38.0 KiB per second');
+  expect(plain(rateText(leak({ window: '', bytes_per_second: 100 }), 'gpu'))).toBe('5.86 KiB per minute');
+  expect(plain(rateText(leak({ window: '', bytes_per_second: 1 }), 'gpu'))).toBe('3.52 KiB per hour');
 });
 
 test('a rate and its interval are in one unit', () => {
-  const said = (changes: Partial<Leak>) => plain(rateWithInterval(leak(changes)));
+  const said = (changes: Partial<Leak>) => plain(rateWithInterval(leak(changes), 'gpu'));
   expect(said({ window: '', bytes_per_second: 253 * kGiB, ci95: [250 * kGiB, 255 * kGiB] })).toBe('253 GiB per second; 95 % between 250 GiB and 255 GiB');
   expect(said({ window: '', bytes_per_second: 100, ci95: [50, 200] })).toBe('5.86 KiB per minute; 95 % between 2.93 KiB and 11.7 KiB');
   expect(said({ bytes_per_window: 1024, bytes_per_second: 4096, ci95: [2048, 8192] })).toBe('1.00 KiB per request; 95 % between 512 B and 2.00 KiB');
@@ -93,4 +93,33 @@ test('the card of an out-of-memory speaks of the one that ended the run', () => 
   const made = cards(head({ ooms: [oom, { ...oom, at_ns: 2, request: 5 * kGiB, class: 'too_big' }, { ...oom, at_ns: 3 }] }));
   expect(plain(made[0]!.number)).toBe('5.00 GiB');
   expect(made[0]!.label).toContain('of 3');
+});
+
+test('on the make-believe GPU a leak is told by what is born, and a second is called simulated', () => {
+  const births = leak({ window: '639 births at this site', bytes_per_window: 1.62 * 2 ** 20, bytes_per_second: 123 * 2 ** 20, ci95: [100 * 2 ** 20, 150 * 2 ** 20], oom_in_seconds: 12 });
+  const [card] = cards(head({ ground: 'simulated', leaks: [births] }));
+  expect(plain(card!.number)).toBe('1.62 MiB');
+  expect(card!.unit).toBe('per 639 births at this site');
+  expect(plain(card!.sentence)).toContain('full in 12.0 s of simulated time');
+  expect(plain(rateText(leak({ window: '', bytes_per_second: 2048 }), 'simulated'))).toBe('2.00 KiB per simulated second');
+  expect(rateWithInterval(births, 'simulated')).toContain('in this run');
+  expect(plain(rateText(births, 'gpu'))).toBe('123 MiB per second');
+});
+
+test('the peak says whose it is, and of which floor its figures are', () => {
+  const site = { name: 'track (leak.cu.cpp:9)', bytes: 4 * kGiB, live: 8 * kGiB };
+  const [card] = verdictCards(head(), (node) => `site ${node}`, () => 'noon', site);
+  expect(plain(card!.sentence)).toContain('of physical memory at noon');
+  expect(plain(card!.sentence)).toContain('50 % of the 8.00 GiB of framework tensors then live is of track (leak.cu.cpp:9)');
+});
+
+test('what lies idle only at the end is a card, unless it could be given back', () => {
+  const floor = { device: 0, floor: 'physical' as const, live: kGiB, held: 5 * kGiB, fragmentation: 0.8, segments_known: true, segment_count: 9, idle_bytes: 4 * kGiB,
+    wholly_idle_bytes: kGiB, largest_hole: 1, holes: [], pinning_sites: [] };
+  const space = (name: 'peak' | 'end', changes: Partial<typeof floor>) => ({ name, moment: name === 'end' ? 2 : 1, section: '', floors: [{ ...floor, ...changes }], segments_left_out: 0 });
+  const full = space('peak', { live: 5 * kGiB, idle_bytes: 0, wholly_idle_bytes: 0 });
+  const [card] = cards(head({ spaces: [full, space('end', {})] }));
+  expect(card).toMatchObject({ kind: 'fragmentation', label: 'Held but idle at the end', moment: 2, bad: true });
+  expect(plain(card!.number)).toBe('3.00 GiB');
+  expect(cards(head({ spaces: [full, space('end', { wholly_idle_bytes: 4 * kGiB })] }))[0]!.kind).toBe('clean');
 });

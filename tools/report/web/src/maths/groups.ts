@@ -49,6 +49,16 @@ export function group(track: Track, sites: Sites, names: Names, by: GroupBy): Gr
   return { by, list, ofSite };
 }
 
+/// The name that holds most at a moment.
+export function largestGroup(sites: Sites, names: Names, moment: number): { name: string; bytes: number } | undefined {
+  const sums = new Map<string, number>();
+  for (let site = 0; site < sites.length; site += 1) {
+    const name = names.title(sites.node[site]!);
+    sums.set(name, (sums.get(name) ?? 0) + sites.liveAt(site, moment));
+  }
+  return [...sums].map(([name, bytes]) => ({ name, bytes })).sort((a, b) => b.bytes - a.bytes)[0];
+}
+
 function keyOf(names: Names, node: number, by: GroupBy): { key: string; name: string; place: string } {
   const frame = names.ownFrame(node);
   if (frame < 0) return { key: '?', name: 'no stack', place: '' };

@@ -1,6 +1,6 @@
 // The verdict cards: at most four sentences with a number each, worst first, none that repeats another. A clean run gets one.
 import { bytes, count, duration, percent } from '../format';
-import { accuses, kFloorWords, type FloorSpace, type Head, type Leak } from '../head';
+import { accuses, kFloorWords, type FloorSpace, type Head, type Leak, type Space, type TrackHead } from '../head';
 import { worstFirst } from './ooms';
 
 export type CardKind = 'oom' | 'leak' | 'fragmentation' | 'peak' | 'clean' | 'empty' | 'undecided';
@@ -18,18 +18,27 @@ export interface Card {
   leak?: number;         // index into head.leaks
 }
 
+type Ground = Head['ground'];
+
 const kMost = 4;
 const kFragmentationWorthSaying = 0.05;
 const kIdleWorthSaying = 64 * 2 ** 20;
 
+/// What held most at the peak of the program: its name, its bytes, and those of the whole floor.
+export interface TopSite {
+  name: string;
+  bytes: number;
+  live: number;
+}
+
 /// `name` gives the short name of a node.
-export function verdictCards(head: Head, name: (node: number) => string, clock: (moment: number) => string): Card[] {
+export function verdictCards(head: Head, name: (node: number) => string, clock: (moment: number) => string, top?: TopSite): Card[] {
   if (head.tracks.length === 0) {
     return [{ kind: 'empty', label: 'Nothing recorded', number: '0 B', bad: false, proof: 'about',
       sentence: 'No device memory was allocated while this was recorded. A run that reaches the GPU would fill this page.' }];
   }
   const cards: Card[] = [...oomCards(head, name), ...leakCards(head, name), ...fragmentationCards(head, name)];
-  const peak = peakCard(head, clock);
+  const peak = peakCard(head, clock, top);
   if (cards.length === 0 && peak) {
     const undecided = head.leaks.filter(({ verdict }) => verdict === 'undecided').length;
     const late = lateText(head);
@@ -65,38 +74,41 @@ function oomCards(head: Head, name: (node: number) => string): Card[] {
 }
 
 /// In what a leak's rate reads best: a window of the program, else a second, minute or hour; so many bytes make one per second.
-function rateUnit(leak: Leak): { per: string; factor: number } {
+/// On the make-believe GPU no kernel takes its time: there what a number of births leaves says more than a second.
+function rateUnit(leak: Leak, ground: Ground): { per: string; factor: number } {
   const perSecond = leak.bytes_per_second;
-  if (leak.window && leak.bytes_per_window > 0 && !/\d/.test(leak.window)) return { per: leak.window, factor: leak.bytes_per_window / perSecond };
-  if (perSecond >= 1024) return { per: 'second', factor: 1 };
-  return perSecond * 60 >= 1024 ? { per: 'minute', factor: 60 } : { per: 'hour', factor: 3600 };
+  const isCounted = leak.window !== '' && leak.bytes_per_window > 0;
+  if (isCounted && (ground === 'simulated' || !/\d/.test(leak.window))) return { per: leak.window.replace(/^an? /, ''), factor: leak.bytes_per_window / perSecond };
+  const { per, factor } = perSecond >= 1024 ? { per: 'second', factor: 1 } : perSecond * 60 >= 1024 ? { per: 'minute', factor: 60 } : { per: 'hour', factor: 3600 };
+  return { per: ground === 'simulated' ? `simulated ${per}` : per, factor };
 }
 
 /// "38 KiB per request".
-export function rateText(leak: Leak): string {
-  const { per, factor } = rateUnit(leak);
+export function rateText(leak: Leak, ground: Ground): string {
+  const { per, factor } = rateUnit(leak, ground);
   return `${bytes(leak.bytes_per_second * factor)} per ${per}`;
 }
 
 /// The rate with its interval, both in one unit.
-export function rateWithInterval(leak: Leak): string {
-  const [low, high] = leak.ci95.map((end) => bytes(end * rateUnit(leak).factor));
-  return `${rateText(leak)}; 95 % between ${low} and ${high}`;
+export function rateWithInterval(leak: Leak, ground: Ground): string {
+  const [low, high] = leak.ci95.map((end) => bytes(end * rateUnit(leak, ground).factor));
+  const note = ground === 'simulated' ? ' in this run; another run of a simulation may differ by more' : '';
+  return `${rateText(leak, ground)}; 95 % between ${low} and ${high}${note}`;
 }
 
 /// The figure of a card and the words behind it.
-function rateParts(leak: Leak, left: string): { number: string; unit?: string } {
+function rateParts(leak: Leak, left: string, ground: Ground): { number: string; unit?: string } {
   if (!(leak.bytes_per_second > 0)) return { number: left };
-  const [number, unit] = rateText(leak).split(/ (?=per )/);
+  const [number, unit] = rateText(leak, ground).split(/ (?=per )/);
   return { number: number!, unit };
 }
 
-export function oomText(leak: Leak): string {
+export function oomText(leak: Leak, ground: Ground): string {
   if (leak.ran_out_ns !== undefined) return `ran out of memory after ${duration(leak.ran_out_ns / 1e9)}`;
   if (leak.oom_in_seconds === undefined) return '';
   const [low, high] = leak.oom_interval?.map(duration) ?? [];
   const interval = low && low !== high ? ` (${low} – ${high})` : '';
-  return `full in ${duration(leak.oom_in_seconds)}${interval}`;
+  return `full in ${duration(leak.oom_in_seconds)}${interval}${ground === 'simulated' ? ' of simulated time' : ''}`;
 }
 
 function leakCards(head: Head, name: (node: number) => string): Card[] {
@@ -116,39 +128,58 @@ function leakCards(head: Head, name: (node: number) => string): Card[] {
       return merged;
     }, [])
     .map(({ leak, index, stacks }) => {
-      const full = oomText(leak);
+      const full = oomText(leak, head.ground);
       const label = { leak: 'Leak', growing_leak: 'Growing leak', accumulates: 'Never freed', ratchet: 'Ratchet' }[leak.verdict as 'leak'];
       const left = `${bytes(leak.live_bytes)} left`;
-      return { kind: 'leak' as const, label, ...rateParts(leak, left), bad: true, proof: 'leaks', leak: index,
+      return { kind: 'leak' as const, label, ...rateParts(leak, left, head.ground), bad: true, proof: 'leaks', leak: index,
         track: trackOf(head, leak.device, leak.floor),
         sentence: `in ${name(leak.node)}${stacks > 1 ? ` by ${stacks} stacks` : ''}${leak.bytes_per_second > 0 ? `, ${left}` : ''}${full ? `; ${full}` : ''}.` };
     });
 }
 
-/// The floor whose holes cost most at the peak.
-function worstFloor(head: Head): FloorSpace | undefined {
-  const peak = head.spaces.find((space) => space.name === 'peak');
-  return peak?.floors.filter(({ device }) => device >= 0).sort((a, b) => b.held - b.live - (a.held - a.live))[0];
+interface Idle {
+  floor: FloorSpace;
+  space: Space;
+  bytes: number;
+}
+
+/// At the end a cache may hold what nobody needs any more, and could give it back: only holes between live blocks count there.
+function idleBytes(space: Space, floor: FloorSpace): number {
+  if (space.name === 'peak') return floor.held - floor.live;
+  return floor.segments_known ? floor.idle_bytes - floor.wholly_idle_bytes : 0;
+}
+
+/// The floor whose holes cost most, of the moments given.
+function worstIdle(head: Head, moments: Space['name'][]): Idle | undefined {
+  return head.spaces.filter(({ name }) => moments.includes(name))
+    .flatMap((space) => space.floors.filter(({ device }) => device >= 0).map((floor) => ({ floor, space, bytes: idleBytes(space, floor) })))
+    .sort((a, b) => b.bytes - a.bytes)[0];
 }
 
 function fragmentationCards(head: Head, name: (node: number) => string): Card[] {
-  const floor = worstFloor(head);
-  if (!floor || floor.fragmentation < kFragmentationWorthSaying || floor.held - floor.live < kIdleWorthSaying) return [];
+  const worst = worstIdle(head, ['peak', 'end']);
+  if (!worst || worst.bytes < kFragmentationWorthSaying * worst.floor.held || worst.bytes < kIdleWorthSaying) return [];
+  const { floor, space, bytes: idle } = worst;
   const sites = floor.pinning_sites;
   const pinned = sites.length === 0 ? '' : sites.length === 1 ? `, pinned by ${name(sites[0]!.node)}` : `, pinned by ${sites.length >= 50 ? 'over 50' : sites.length} sites, most by ${name(sites[0]!.node)}`;
-  return [{ kind: 'fragmentation', label: 'Held but idle at the peak', number: bytes(floor.held - floor.live), bad: floor.fragmentation >= 0.15, proof: 'space',
-    moment: head.peak_moment, track: trackOf(head, floor.device, floor.floor),
-    sentence: `${percent(floor.held - floor.live, floor.held)} of what ${kFloorWords[floor.floor]} hold${pinned}.` }];
+  return [{ kind: 'fragmentation', label: `Held but idle at the ${space.name}`, number: bytes(idle), bad: idle >= 0.15 * floor.held, proof: 'space',
+    moment: space.moment, track: trackOf(head, floor.device, floor.floor),
+    sentence: `${percent(idle, floor.held)} of what ${kFloorWords[floor.floor]} hold${pinned}.` }];
 }
 
 function fragmentationClause(head: Head): string {
-  const floor = worstFloor(head);
-  return floor && floor.held > 0 ? `, ${percent(floor.held - floor.live, floor.held)} held but idle at the peak` : '';
+  const worst = worstIdle(head, ['peak']);
+  return worst && worst.floor.held > 0 ? `, ${percent(worst.bytes, worst.floor.held)} held but idle at the peak` : '';
 }
 
-function peakCard(head: Head, clock: (moment: number) => string): Card | null {
+/// The track of the device that held most.
+export function peakTrack(head: Head): TrackHead | undefined {
   const devices = head.tracks.filter(({ device, floor }) => device >= 0 && floor === 'physical');
-  const track = devices.sort((a, b) => b.held_peak - a.held_peak || b.peak - a.peak)[0] ?? head.tracks[0];
+  return devices.sort((a, b) => b.held_peak - a.held_peak || b.peak - a.peak)[0] ?? head.tracks[0];
+}
+
+function peakCard(head: Head, clock: (moment: number) => string, site?: TopSite): Card | null {
+  const track = peakTrack(head);
   if (!track) return null;
   const total = head.devices.find(({ device }) => device === track.device)?.total ?? 0;
   const peak = Math.max(track.held_peak, track.peak);
@@ -156,7 +187,13 @@ function peakCard(head: Head, clock: (moment: number) => string): Card | null {
   const top = head.tracks.findIndex(({ device, floor }) => device === track.device && floor === head.top_floor);
   return { kind: 'peak', label: 'Peak', number: bytes(peak), bad: total > 0 && peak > 0.95 * total, proof: 'flame', moment: head.peak_moment,
     track: top >= 0 ? top : head.tracks.indexOf(track),
-    sentence: `at ${clock(head.peak_moment)}${share}; ${bytes(Math.max(track.held_end, track.end))} at the end.` };
+    sentence: `${track.floor === 'physical' ? 'of physical memory ' : ''}at ${clock(head.peak_moment)}${share}${siteClause(head, site)}; ${bytes(Math.max(track.held_end, track.end))} at the end.` };
+}
+
+/// Whose the peak is, on the floor that the program itself allocates on, which holds less than the driver gave.
+function siteClause(head: Head, site?: TopSite): string {
+  if (!site || !(site.bytes > 0) || head.top_floor === 'none') return '';
+  return `; ${percent(site.bytes, site.live)} of the ${bytes(site.live)} of ${kFloorWords[head.top_floor]} then live is of ${site.name}`;
 }
 
 function upperFirst(text: string): string {

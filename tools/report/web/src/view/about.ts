@@ -26,6 +26,14 @@ function pairs(list: [string, string][]): HTMLElement {
   return el('dl', { class: 'pairs' }, ...list.flatMap(([term, text]) => [el('dt', {}, term), el('dd', {}, text)]));
 }
 
+/// Whether what was measured is CUDA alone. On the make-believe GPU cuheap's pool is on unless it is told otherwise.
+function poolText(head: Head): string {
+  const pooled = head.processes.filter((process) => process.pooled).length;
+  if (pooled === 0) return 'not used: all memory came from CUDA alone';
+  const who = pooled === head.processes.length ? 'on' : `on in ${pooled} of ${head.processes.length} processes`;
+  return `${who}: cuheap's own pool served allocations; a run with --pool off shows what CUDA alone would hold`;
+}
+
 export function about(head: Head): HTMLElement {
   const facts: [string, string][] = [
     ['recording', head.trace],
@@ -34,6 +42,7 @@ export function about(head: Head): HTMLElement {
       ? `exact at every moment (${count(head.moments)} of them)`
       : `exact at ${count(head.moments)} moments, the peaks and the end among them; between them the timeline draws the extremes`],
     ['losses', head.loss.events === 0 && head.loss.reasons.length === 0 ? 'none' : `${count(head.loss.events)} events; ${head.loss.reasons.join('; ')}`],
+    ...(head.ground === 'imported' ? [] : [['pool', poolText(head)] as [string, string]]),
     ...head.notes.map((note): [string, string] => ['note', note]),
     ['the same again', `cuheap report ${head.trace}`],
   ];

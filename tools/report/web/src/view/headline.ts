@@ -3,7 +3,8 @@ import { palette, withAlpha } from '../colours';
 import { Canvas, el, section } from '../dom';
 import { count, duration, offset, wallClock, wallDate } from '../format';
 import type { Head } from '../head';
-import { verdictCards, type Card } from '../maths/verdicts';
+import { largestGroup } from '../maths/groups';
+import { peakTrack, verdictCards, type Card, type TopSite } from '../maths/verdicts';
 import { Names } from '../names';
 import { Track } from '../report';
 import type { View } from '../state';
@@ -56,9 +57,21 @@ export class Verdicts {
     const { head } = report;
     const cards = verdictCards(head,
       (node) => names.title(node),
-      (moment) => (head.start_wall_ms > 0 ? wallClock(head.start_wall_ms + times[moment]! / 1e6) : offset(times[moment]!, head.duration_ns)));
+      (moment) => (head.start_wall_ms > 0 ? wallClock(head.start_wall_ms + times[moment]! / 1e6) : offset(times[moment]!, head.duration_ns)),
+      await this.topSite(names));
     this.grid.replaceChildren(...cards.map((card) => this.card(card)));
     await Promise.all(cards.map((card, i) => this.sparkline(card, this.grid.children[i] as HTMLElement)));
+  }
+
+  /// What held most when the device held most, on the floor that the program itself allocates on.
+  private async topSite(names: Names): Promise<TopSite | undefined> {
+    const { report } = this.view;
+    const { head } = report;
+    const number = head.tracks.findIndex(({ device, floor }) => device === peakTrack(head)?.device && floor === head.top_floor);
+    if (number < 0) return undefined;
+    const [track, sites] = await Promise.all([report.track(number), report.sites(number)]);
+    const largest = largestGroup(sites, names, head.peak_moment);
+    return largest && { ...largest, live: track.live[head.peak_moment]! };
   }
 
   private card(card: Card): HTMLElement {

@@ -38,12 +38,13 @@ export class Leaks {
 
   private verdict(leak: Leak, names: Names): HTMLElement {
     const { name, place } = names.siteName(leak.node);
-    const full = oomText(leak);
+    const { ground } = this.view.report.head;
+    const full = oomText(leak, ground);
     const stack = names.stackText(leak.node);
     const copy = el('button', { type: 'button', onclick: () => void copyText(stack).then(() => { copy.textContent = 'Copied'; }) }, 'Copy stack');
     const facts: [string, string][] = [
       ['left at the end', `${bytes(leak.live_bytes)} in ${count(leak.live_count)} blocks`],
-      ['rate', leak.bytes_per_second > 0 ? rateWithInterval(leak) : 'none claimed'],
+      ['rate', leak.bytes_per_second > 0 ? rateWithInterval(leak, ground) : 'none claimed'],
       ['device full', full ? full.replace('full ', '') : 'not foreseen from this run'],
       ['survive', leak.mature_births > 0 ? `${count(leak.survivors)} of ${count(leak.mature_births)} old enough to judge, ${percent(leak.survivors, leak.mature_births)}` : '—'],
       ['block size', leak.size_low === leak.size_high ? bytes(leak.size_low) : `${bytes(leak.size_low)} to ${bytes(leak.size_high)}`],
@@ -137,7 +138,7 @@ export class Ooms {
     this.box.replaceChildren(...worstFirst(head.ooms).slice(0, 10).map((oom) => {
       const items = (title: string, list: string[]) => (list.length > 0 ? el('div', {}, el('h4', {}, title), el('ul', {}, ...list.map((text) => el('li', {}, text)))) : null);
       return el('article', { class: 'finding' },
-        el('h3', {}, el('span', { class: 'chip bad' }, oom.class.replaceAll('_', ' ') || 'out of memory'), ` ${bytes(oom.request)} refused`, oom.node > 0 ? ` in ${names.siteName(oom.node).name}` : '', oom.phase ? `, in ${oom.phase} ` : ' ',
+        el('h3', {}, el('span', { class: 'chip bad' }, oom.class.replaceAll('_', ' ') || 'out of memory'), ` ${bytes(oom.request)} refused`, oom.node > 0 ? ` in ${names.title(oom.node)}` : '', oom.phase ? `, in ${oom.phase} ` : ' ',
           el('button', { type: 'button', onclick: () => this.view.setMoment(oom.moment) }, 'Go to the moment')),
         el('div', { class: 'finding-box' }, items('What shows it', oom.evidence), items('What helps', oom.advice), items('What will not help', oom.will_not_help)),
         oom.top_sites.length > 0 ? el('details', {}, el('summary', {}, 'Who held the memory then'),
