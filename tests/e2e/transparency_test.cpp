@@ -55,6 +55,18 @@ TEST(Direct, SharesMemoryWithAnotherProcess) {
   expect_ended_as_written("ipc", bare);
 }
 
+// With something to say: an option that it cannot read.
+TEST(Messages, DoNotGoIntoAFileOfTheHosts) {
+  const RunResult bare = run_bare("own_stderr");
+
+  expect_same(bare, Host("own_stderr", {{"CUHEAP_POOL", "off"}, {"CUHEAP_STACKS", "neither"}}));
+
+  expect_ended_as_written("own_stderr", bare);
+  EXPECT_NE(bare.output.find("file 2\nc"), std::string::npos) << bare.output;
+  const Host heard("families", {{"CUHEAP_POOL", "off"}, {"CUHEAP_STACKS", "neither"}});
+  EXPECT_NE(heard.result.errors.find("CUHEAP_STACKS=neither is ignored"), std::string::npos) << heard.result.errors;
+}
+
 // Another preloaded library may stand before dlsym too: whoever comes first asks the next one.
 TEST(Preloads, StandBehindEachOther) {
   const std::string outer = CUHEAP_PROGRAMS "/libouter_lookup.so", ours = CUHEAP_LIBRARY;

@@ -1,6 +1,10 @@
 #include "tracer/base/message.h"
 
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -34,7 +38,74 @@ const char* error_text(int error_number) {
   }
 }
 
+struct FileIdentity {
+  dev_t device;
+  ino_t inode;
+};
+constinit FileIdentity stderr_at_load = {};
+constinit bool stderr_remembered = false;
+
+FileIdentity identity_of_stderr() {
+  struct stat status;
+  return fstat(2, &status) == 0 ? FileIdentity{status.st_dev, status.st_ino} : FileIdentity{};
+}
+
+bool is_stderr_as_remembered() {
+  if (!stderr_remembered) return true;
+  const FileIdentity now = identity_of_stderr();
+  return now.inode != 0 && now.device == stderr_at_load.device && now.inode == stderr_at_load.inode;
+}
+
+// A pipe has room for the whole line then, or its reader is gone.
+bool takes_a_line() {
+  pollfd stderr_now{2, POLLOUT, 0};
+  const timespec at_once{};
+  return syscall(SYS_ppoll, &stderr_now, 1, &at_once, nullptr, 0) == 1 && stderr_now.revents == POLLOUT;
+}
+
+constexpr std::uint64_t bit_of(int signal) { return std::uint64_t{1} << (signal - 1); }
+
+// The kernel's own calls and its own set, one bit a signal: libc's sigtimedwait is a cancellation point.
+constexpr std::size_t kSetBytes = sizeof(std::uint64_t);
+
+/// Signals that a write may raise are held back meanwhile, and what it raised is taken away.
+class SignalsOfAWrite {
+ public:
+  SignalsOfAWrite() {
+    constexpr std::uint64_t kHeldBack = kRaised | bit_of(SIGTTOU);
+    syscall(SYS_rt_sigpending, &pending_before_, kSetBytes);
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &kHeldBack, &mask_before_, kSetBytes);
+  }
+  ~SignalsOfAWrite() { syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask_before_, nullptr, kSetBytes); }
+  SignalsOfAWrite(const SignalsOfAWrite&) = delete;
+  SignalsOfAWrite& operator=(const SignalsOfAWrite&) = delete;
+
+  void take_raised() const {
+    const std::uint64_t ours = kRaised & ~pending_before_;
+    const timespec at_once{};
+    syscall(SYS_rt_sigtimedwait, &ours, nullptr, &at_once, kSetBytes);
+  }
+
+ private:
+  static constexpr std::uint64_t kRaised = bit_of(SIGPIPE) | bit_of(SIGXFSZ);
+  std::uint64_t pending_before_ = 0;
+  std::uint64_t mask_before_ = 0;
+};
+
+// Raw: write() of libc is a cancellation point.
+void write_to_stderr(const char* line, std::size_t size) {
+  if (!is_stderr_as_remembered() || !takes_a_line()) return;
+  const SignalsOfAWrite signals;
+  if (syscall(SYS_write, 2, line, size) < 0 && (errno == EPIPE || errno == EFBIG)) signals.take_raised();
+}
+
 }  // namespace
+
+void remember_stderr() {
+  const KeepErrno keep;
+  stderr_at_load = identity_of_stderr();
+  stderr_remembered = true;
+}
 
 MessageLine& MessageLine::text(const char* text) {
   const std::size_t length = strlen(text);
@@ -81,8 +152,7 @@ void MessageLine::send() const {
   memcpy(line, kPrefix, sizeof(kPrefix) - 1);
   memcpy(line + sizeof(kPrefix) - 1, text_, size_);
   line[sizeof(kPrefix) - 1 + size_] = '\n';
-  // Raw: write() of libc is a cancellation point. A closed or full fd 2 is the host's business.
-  syscall(SYS_write, 2, line, sizeof(kPrefix) + size_);
+  write_to_stderr(line, sizeof(kPrefix) + size_);
 }
 
 namespace message {

@@ -14,7 +14,8 @@ class MessageLine {
   MessageLine& number(std::uint64_t value);
   MessageLine& bytes(std::uint64_t value);    // "1.5 GiB"
   MessageLine& error(int error_number);       // "No space left on device"
-  /// Writes "cuheap: " and the line in one write.
+  /// Writes "cuheap: " and the line in one write. Drops it where that would block, raise a signal, or go into a file that has
+  /// become fd 2 since remember_stderr().
   void send() const;
 
  private:
@@ -24,6 +25,9 @@ class MessageLine {
 
 /// True the first time only.
 inline bool first_time(std::atomic<bool>& said) { return !said.exchange(true, std::memory_order_relaxed); }
+
+/// Notes what fd 2 is now: a program may close it, and get its number for a file of its own. Without it fd 2 is trusted.
+void remember_stderr();
 
 namespace message {
 
