@@ -8,7 +8,10 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -23,6 +26,7 @@
 #include "tracer/base/keep_errno.h"
 #include "tracer/base/message.h"
 #include "tracer/base/options.h"
+#include "tracer/helper.h"
 
 namespace cuheap {
 
@@ -47,17 +51,32 @@ struct Path {
   char text[4096];
 };
 
-// Our pointers into libcuda must stay good even if the host closes its handle.
+constinit Path driver_path = {};
+constinit std::atomic<std::uint32_t> driver_kept{0};
+
+void* keep_driver(void*) {
+  const HookScope scope;
+  static_cast<void>(dlopen(driver_path.text, RTLD_LAZY | RTLD_NOLOAD));
+  driver_kept.store(1, std::memory_order_release);
+  syscall(SYS_futex, &driver_kept, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  return nullptr;
+}
+
+// Our pointers into libcuda must stay good even if the host closes its handle. dlopen waits while another thread runs a
+// constructor, and that constructor may wait for this cuInit: so a thread of ours asks, and is waited for only so long.
+// Late is still in time for every host but one that closes libcuda while it opens another library.
 void keep_driver_loaded() {
-  Path path;
+  constexpr timespec kPatience{0, 100'000'000};
   const bool found = visit_objects(
       [](const LoadedObject& object, void* context) {
         if (object.begin != driver_range().begin || std::strlen(object.path) >= sizeof(Path::text)) return false;
         std::strcpy(static_cast<Path*>(context)->text, object.path);
         return true;
       },
-      &path);
-  if (found) static_cast<void>(dlopen(path.text, RTLD_LAZY | RTLD_NOLOAD));
+      &driver_path);
+  if (!found || start_thread(keep_driver, nullptr) != 0) return;
+  if (driver_kept.load(std::memory_order_acquire) == 0)
+    syscall(SYS_futex, &driver_kept, FUTEX_WAIT_PRIVATE, 0, &kPatience, nullptr, 0);
 }
 
 std::uint32_t attribute(CUdevice_attribute which, CUdevice device) {

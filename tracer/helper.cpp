@@ -58,22 +58,27 @@ int create_detached(void* (*main)(void*), void* argument, void* stack) {
 
 }  // namespace
 
-int Helper::start(ChunkFile& file) {
-  file_ = &file;
-  stopping_.store(0, std::memory_order_relaxed);
-  running_.store(true, std::memory_order_release);
+int start_thread(void* (*main)(void*), void* argument) {
   // Blocked here, so that the new thread starts with them blocked: the host's signals go to the host's threads.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   void* const stack = make_stack();
-  int error = create_detached(&thread_main, this, stack);
+  int error = create_detached(main, argument, stack);
   // A host with much thread-local storage needs more than that.
   if (error != 0 && stack != nullptr) {
     unmap_pages(stack, kStackBytes);
-    error = create_detached(&thread_main, this, nullptr);
+    error = create_detached(main, argument, nullptr);
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error;
+}
+
+int Helper::start(ChunkFile& file) {
+  file_ = &file;
+  stopping_.store(0, std::memory_order_relaxed);
+  running_.store(true, std::memory_order_release);
+  const int error = start_thread(&thread_main, this);
   if (error != 0) running_.store(false, std::memory_order_release);
   return error;
 }

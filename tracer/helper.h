@@ -8,6 +8,9 @@
 
 namespace cuheap {
 
+/// A thread of ours: detached, all signals blocked, on a stack of its own that is never given back. 0 or errno.
+[[nodiscard]] int start_thread(void* (*main)(void*), void* argument);
+
 class Helper {
  public:
   /// 0 or errno. `file` outlives the helper.

@@ -343,6 +343,13 @@ TEST(Preload, DoesNotWaitForTheLoaderInAHook) {
   expect_lived(host, 20111, Family::Device);
 }
 
+TEST(Preload, DoesNotWaitForTheLoaderWhenCudaIsInitialised) {
+  Host host("constructor_starts @libconstructor_starts_library.so");
+
+  ASSERT_EQ(host.result.exit_code, 0) << host.result.errors << " signal " << host.result.signal;
+  expect_lived(host, 20290, Family::Device);
+}
+
 TEST(Preload, HearsTheThreadAfterACallWasLeftSideways) {
   for (const char* how : {"throw", "longjmp", "cancel"}) {
     Host host(std::string("sideways ") + how);
