@@ -249,9 +249,9 @@ DeviceAllocator& choose_allocator() {
 }
 
 void arm() {
+  keep_driver_loaded();
   if (!process::claim() || !start_recording()) return;  // one line has said why; the host goes on as without us
   pthread_atfork(nullptr, nullptr, in_fork_child);
-  keep_driver_loaded();
   describe_process();
   audit_driver();
   detail::chosen_allocator.store(&choose_allocator(), std::memory_order_relaxed);
@@ -273,6 +273,7 @@ void driver_initialised() {
   Arming expected = Arming::NotYet;
   if (!arming.compare_exchange_strong(expected, Arming::InProgress)) return;
   const KeepErrno keep;
+  driver_will_stay();
   arm();
   arming.store(Arming::Done);
 }

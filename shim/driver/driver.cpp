@@ -37,6 +37,14 @@ constinit DriverTable driver_table = {
 #include "shim/driver/functions.inc"
 #undef CUHEAP_DRIVER_CALL
 };
+
+constinit bool driver_stays = false;
+
+// Before CUDA is initialised calls are few, and the library may come and go between them.
+const DriverTable& table_of_what_is_loaded() {
+  if (is_driver_found()) static_cast<void>(find_driver_again());
+  return driver_table;
+}
 }  // namespace detail
 
 const DriverSlot kDriverSlots[] = {
@@ -86,7 +94,7 @@ bool find_driver() {
 bool find_driver_again() {
   LoadedObject library;
   if (!find_object(kDriverSoname, &library)) return false;
-  if (!is_driver_found() || library.begin != found_range.begin) fill_table(library);
+  if (!is_driver_found() || library.begin != found_range.begin || library.end != found_range.end) fill_table(library);
   return true;
 }
 

@@ -26,9 +26,17 @@ extern const std::size_t kDriverSlotCount;
 
 namespace detail {
 extern constinit DriverTable driver_table;
+extern constinit bool driver_stays;
+const DriverTable& table_of_what_is_loaded();
+}  // namespace detail
+
+inline const DriverTable& driver() {
+  if (!__atomic_load_n(&detail::driver_stays, __ATOMIC_RELAXED)) [[unlikely]] return detail::table_of_what_is_loaded();
+  return detail::driver_table;
 }
 
-inline const DriverTable& driver() { return detail::driver_table; }
+/// CUDA is initialised: the library that was found is kept loaded from now on (lifecycle.cpp).
+inline void driver_will_stay() { __atomic_store_n(&detail::driver_stays, true, __ATOMIC_RELAXED); }
 
 /// The real function in this slot, or null if it has not been found (yet).
 void* driver_function(const DriverSlot& slot);
@@ -44,7 +52,7 @@ bool has(F* function) {
 /// lock; several threads may do it at once.
 bool find_driver();
 /// Finds it again if the one that was found has been unloaded meanwhile: a program without a device looks, closes, and
-/// looks again. Not once CUDA is initialised: from then on the library stays (lifecycle.cpp).
+/// looks again. Not once CUDA is initialised: from then on the library stays (lifecycle.cpp). Until then driver() does it too.
 bool find_driver_again();
 bool is_driver_found();
 

@@ -21,6 +21,7 @@ inline std::vector<std::string> host_command(const std::string& line) {
 /// Where libcuda.so.1 comes from: simgpu, or the odd driver for programs linked against that.
 inline std::map<std::string, std::string> bare_environment(const std::string& line) {
   const bool odd = line.starts_with("sideways");
+  if (line.starts_with("reloads")) return {{"LD_LIBRARY_PATH", CUHEAP_PROGRAMS "/no_device"}};
   const bool two = line.starts_with("peers") || line.starts_with("other_");
   return {{"LD_LIBRARY_PATH", odd ? CUHEAP_PROGRAMS "/odd_driver" : CUHEAP_SIMGPU}, {"SIMGPU_DEVICES", two ? "2x8GiB" : "8GiB"}};
 }
