@@ -1,6 +1,6 @@
 // Load, arming, fork, exit: the only file that acts without being called by a hook for an event.
 //
-//   load    notes where stderr goes, no more: a process that never initialises CUDA gets no file, no thread and no work
+//   load    notes where stderr goes and our options, no more: a process that never initialises CUDA gets no file and no thread
 //   arming  the host's cuInit has succeeded: start the scribe, describe the devices, choose the allocator
 //   fork    after arming the child is silent; before, it may arm itself
 //   exit    no driver call; the trace is complete without a goodbye, so an orderly end only stamps it
@@ -260,7 +260,10 @@ void arm() {
   publish_phases(scope);
 }
 
-__attribute__((constructor)) void at_load() { remember_stderr(); }
+__attribute__((constructor)) void at_load() {
+  remember_stderr();
+  remember_environment(environment_block());
+}
 
 __attribute__((destructor)) void at_exit() {
   process::set_exiting();

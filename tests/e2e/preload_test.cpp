@@ -419,6 +419,16 @@ TEST(Preload, RunsTheHostWhenItCannotRecord) {
   EXPECT_NE(host.result.errors.find("/proc/no/such/folder"), std::string::npos) << host.result.errors;
 }
 
+TEST(Preload, KeepsItsOptionsInAProgramThatClearsItsEnvironment) {
+  for (const char* how : {"cleared", "overwritten"}) {
+    Host host(std::string("clears_environment ") + how, {{"CUHEAP_STACKS", "off"}, {"CUHEAP_POOL", "off"}});
+
+    ASSERT_EQ(host.traces(), 1u) << how << host.result.errors;
+    EXPECT_EQ(host.allocation(20300).family, Family::Device) << how;
+    EXPECT_EQ(host.allocation(20300).site, 0u) << how;
+  }
+}
+
 TEST(Preload, RecordsWithoutStacksWhenTold) {
   Host host("families", {{"CUHEAP_STACKS", "off"}, {"CUHEAP_POOL", "off"}});
 

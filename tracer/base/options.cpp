@@ -75,6 +75,13 @@ const char* print(PoolFree value, Printed&) { return value == PoolFree::Sync ? "
 constinit Options process_options;
 constinit std::atomic<bool> process_options_read{false};
 
+struct KeptEnvironment {
+  static constexpr std::size_t kMaxVariables = 32;
+  const char* block[kMaxVariables + 1];
+  char text[8192];
+};
+constinit KeptEnvironment at_load = {};
+
 }  // namespace
 
 const char* find_variable(const char* const* environment, const char* name) {
@@ -123,16 +130,34 @@ bool parse_size(const char* text, std::uint64_t* value) {
   return !__builtin_mul_overflow(number, std::uint64_t{1} << shift, value);
 }
 
-void read_options(Options& options, const char* const* environment) {
-#define CUHEAP_OPTION(type, member, name, default_value, takes, help)                       \
-  if (const char* const text = find_variable(environment, name); text != nullptr && *text != '\0') \
+void remember_environment(const char* const* environment) {
+  constexpr char kOurs[] = "CUHEAP_";
+  std::size_t count = 0, used = 0;
+  for (; environment != nullptr && *environment != nullptr && count < KeptEnvironment::kMaxVariables; ++environment) {
+    if (strncmp(*environment, kOurs, sizeof(kOurs) - 1) != 0) continue;
+    const std::size_t size = strlen(*environment) + 1;
+    if (size > sizeof(at_load.text) - used) continue;
+    memcpy(at_load.text + used, *environment, size);
+    at_load.block[count++] = at_load.text + used;
+    used += size;
+  }
+  at_load.block[count] = nullptr;
+}
+
+void read_options(Options& options, const char* const* environment, const char* const* earlier) {
+  const auto find = [=](const char* name) {
+    const char* const now = find_variable(environment, name);
+    return now != nullptr ? now : find_variable(earlier, name);
+  };
+#define CUHEAP_OPTION(type, member, name, default_value, takes, help)  \
+  if (const char* const text = find(name); text != nullptr && *text != '\0') \
     if (!parse(text, options.member)) message::option_ignored(name, text, takes);
 #include "tracer/base/options.inc"
 #undef CUHEAP_OPTION
 }
 
 const Options& options() {
-  if (!process_options_read.exchange(true, std::memory_order_acq_rel)) read_options(process_options, environment_block());
+  if (!process_options_read.exchange(true, std::memory_order_acq_rel)) read_options(process_options, environment_block(), at_load.block);
   return process_options;
 }
 

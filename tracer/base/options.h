@@ -1,5 +1,6 @@
 // The CUHEAP_ options, read once from the environment block itself: getenv may be the host's, and may be called while
-// another thread changes the environment. The list is options.inc.
+// another thread changes the environment. A copy from load stands in for what the program has cleared since, or written over
+// (setproctitle). The list is options.inc.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -31,8 +32,12 @@ struct Options {
 #undef CUHEAP_OPTION
 };
 
-/// Fills `options` from an environment block ("NAME=value", ended by null). A wrong value: one line and the default.
-void read_options(Options& options, const char* const* environment);
+/// Fills `options` from an environment block ("NAME=value", ended by null), and from `earlier` what is not in it. A wrong
+/// value: one line and the default.
+void read_options(Options& options, const char* const* environment, const char* const* earlier = nullptr);
+
+/// Copies the CUHEAP_ variables. At load, where only one thread runs.
+void remember_environment(const char* const* environment);
 
 /// The process's options, read at the first call. Call it first where only one thread runs.
 const Options& options();
