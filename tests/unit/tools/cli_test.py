@@ -7,6 +7,7 @@ import pathlib
 import pickle
 import pty
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -524,6 +525,16 @@ while True:
     def test_an_existing_preload_stays_behind_ours(self):
         answer = self.run_program("sh", "-c", "echo $LD_PRELOAD", env={**os.environ, "LD_PRELOAD": "libm.so.6"})
         self.assertEqual(answer.stdout, f"{RECORDER}:libm.so.6\n")
+
+    @unittest.skipUnless(shutil.which("cc") and RECORDER.exists(), "no compiler, or libcuheap.so is not built")
+    def test_a_program_built_with_address_sanitizer_starts(self):
+        source = self.folder / "clean.c"
+        source.write_text('#include <stdio.h>\nint main(void) { puts("started"); return 0; }\n')
+        built = subprocess.run(["cc", "-fsanitize=address", source, "-o", self.folder / "clean"], capture_output=True)
+        if built.returncode != 0:
+            self.skipTest("the compiler has no AddressSanitizer")
+        answer = self.run_program(self.folder / "clean", env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})
+        self.assertEqual((answer.returncode, answer.stdout), (0, "started\n"), answer.stderr)
 
 
 @unittest.skipUnless(RECORDER.exists() and SIMGPU.exists(), "libcuheap.so and simgpu are not built")
