@@ -75,6 +75,13 @@ int make_directories(const char* directory) {
   return S_ISDIR(status.st_mode) ? 0 : ENOTDIR;
 }
 
+// Asked once: a sandbox that the host enters later may end a process for the question. Should the host lower it meanwhile, the
+// helper blocks the signal.
+std::uint64_t file_size_limit() {
+  rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : UINT64_MAX;
+}
+
 ChunkHeader* chunk_at(std::byte* extent, std::size_t index) {
   return reinterpret_cast<ChunkHeader*>(extent + index * kChunkBytes);
 }
@@ -129,6 +136,7 @@ int ChunkFile::open(const Settings& settings, bool* directory_failed) {
   if (const int error = make_directories(settings.directory); error != 0) return error;
   *directory_failed = false;
   max_bytes_ = settings.max_bytes;
+  file_size_limit_ = file_size_limit();
   growth_ = Growth{};
   growth_failed_.store(false, std::memory_order_relaxed);
   extent_count_ = 0;
@@ -208,9 +216,8 @@ int ChunkFile::recover_descriptor() {
 }
 
 int ChunkFile::reserve(std::uint64_t offset, std::uint64_t bytes) {
-  // Growing past RLIMIT_FSIZE raises SIGXFSZ, which ends programs.
-  rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && offset + bytes > limit.rlim_cur) return EFBIG;
+  // Growing past it raises SIGXFSZ, which ends programs.
+  if (offset + bytes > file_size_limit_) return EFBIG;
   int error = 0;
   do {
     error = posix_fallocate(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(bytes));

@@ -101,6 +101,7 @@ class ChunkFile {
   FileHeader* header_ = nullptr;
   std::uint64_t end_ = 0;        // file bytes in use by header and extents
   std::uint64_t max_bytes_ = 0;
+  std::uint64_t file_size_limit_ = UINT64_MAX;  // RLIMIT_FSIZE
   std::uint64_t device_ = 0;     // of the file, to know it again
   std::uint64_t inode_ = 0;
   int descriptor_ = -1;

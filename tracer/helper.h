@@ -1,5 +1,5 @@
 // Helper: our one thread in the host. It prepares chunks ahead of the threads and tidies up behind them; it never touches
-// records. Named "cuheap", all signals blocked, detached.
+// records. Named "cuheap", all signals but SIGSYS blocked, detached.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace cuheap {
 
-/// A thread of ours: detached, all signals blocked, on a stack of its own that is never given back. 0 or errno.
+/// A thread of ours: detached, all signals but SIGSYS blocked, on a stack of its own that is never given back. 0 or errno.
 [[nodiscard]] int start_thread(void* (*main)(void*), void* argument);
 
 class Helper {
