@@ -282,15 +282,46 @@ Groups by_name(const std::vector<std::string>& names) {
   return groups;
 }
 
-/// Two calls in one function are told apart by their lines.
-void say_lines_that_differ(const std::vector<std::size_t>& members, std::size_t count, std::vector<Naming>& namings) {
-  for (std::size_t k = 0; k < std::min(count, namings[members[0]].callers.size()); ++k) {
+/// Callers whose lines differ among sites of the same callers say them; so many callers does the first of these take (0: none).
+std::size_t say_lines_that_differ(const std::vector<std::size_t>& members, std::vector<Naming>& namings) {
+  std::size_t needed = 0;
+  for (std::size_t k = 0; k < namings[members[0]].callers.size(); ++k) {
     const std::uint32_t line = namings[members[0]].callers[k].line;
     const auto differs = [&](std::size_t i) { return k < namings[i].callers.size() && namings[i].callers[k].line != line; };
     if (std::none_of(members.begin(), members.end(), differs)) continue;
     for (const std::size_t i : members) {
       if (k < namings[i].callers.size() && namings[i].callers[k].line != 0) namings[i].callers[k].says_line = true;
     }
+    if (needed == 0) needed = k + 1;
+  }
+  return needed;
+}
+
+/// Two calls in one function are told apart by their lines, behind the callers that tell both from all others.
+void add_lines(const std::vector<std::string>& shorts, std::vector<Naming>& namings, std::vector<std::string>& names) {
+  const Groups same_short = by_name(shorts);
+  const std::vector<Naming> plain = namings;
+  const std::vector<std::string> before = names;
+  for (const auto& [name, members] : by_name(before)) {
+    if (members.size() < 2) continue;
+    const std::size_t most = namings[members[0]].callers.size();
+    std::size_t callers = 1;
+    const auto is_of_others = [&](std::size_t i) {
+      return before[i] != name && plain[i].with_callers(callers) == plain[members[0]].with_callers(callers);
+    };
+    const std::vector<std::size_t>& all = same_short.at(shorts[members[0]]);
+    while (callers < most && std::any_of(all.begin(), all.end(), is_of_others)) ++callers;
+    const std::size_t needed = say_lines_that_differ(members, namings);
+    if (needed == 0) continue;
+    for (callers = std::max(callers, needed); callers < most; ++callers) {  // the first line need not tell all of them apart
+      std::vector<std::string> now, whole;
+      for (const std::size_t i : members) {
+        now.push_back(namings[i].with_callers(callers));
+        whole.push_back(namings[i].with_callers(most));
+      }
+      if (by_name(now).size() == by_name(whole).size()) break;
+    }
+    for (const std::size_t i : members) names[i] = namings[i].with_callers(std::max(callers, namings[i].always));
   }
 }
 
@@ -312,15 +343,13 @@ std::vector<std::string> short_names(const Trace& trace, std::span<const SiteId>
     shorts.push_back(namings.back().name());
   }
   std::vector<std::string> names = shorts;
-  for (const bool with_lines : {false, true}) {
-    for (std::size_t callers = 1; callers <= kMostCallers; ++callers) {
-      for (const auto& [name, members] : by_name(names)) {
-        if (members.size() < 2) continue;
-        if (with_lines) say_lines_that_differ(members, callers, namings);
-        for (const std::size_t i : members) names[i] = namings[i].with_callers(std::max(callers, namings[i].always));
-      }
+  for (std::size_t callers = 1; callers <= kMostCallers; ++callers) {
+    for (const auto& [name, members] : by_name(names)) {
+      if (members.size() < 2) continue;
+      for (const std::size_t i : members) names[i] = namings[i].with_callers(std::max(callers, namings[i].always));
     }
   }
+  add_lines(shorts, namings, names);
   // Callers that all sites of a name share tell nothing.
   for (const auto& [name, members] : by_name(shorts)) {
     const auto is_first = [&](std::size_t i) { return names[i] == names[members[0]]; };

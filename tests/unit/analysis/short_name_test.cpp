@@ -147,6 +147,21 @@ TEST(ShortName, TwoCallsInOneFunctionAreToldApartByTheirLines) {
   EXPECT_EQ(names[2], "grab (a.cpp:2), called by load");
 }
 
+TEST(ShortName, LinesDoNotReplaceTheCallersThatTellOthersApart) {
+  TraceBuilder b;
+  const auto push = [&](const std::string& outer, std::uint32_t line) {
+    const SiteId take = b.push(b.push(0, native(outer, "a", "/a.cpp", 1)), native("take", "a", "/a.cpp", 30));
+    return b.push(b.push(take, native("allocate", "a", "/a.cpp", line)), native("carve", "a", "/a.cpp", 66));
+  };
+  const SiteId sites[] = {push("forward", 33), push("forward", 37), push("remember", 37)};
+
+  const std::vector<std::string> names = short_names(b.build(), sites);
+
+  EXPECT_EQ(names[0], "carve (a.cpp:66), called by allocate:33, by take, by forward");
+  EXPECT_EQ(names[1], "carve (a.cpp:66), called by allocate:37, by take, by forward");
+  EXPECT_EQ(names[2], "carve (a.cpp:66), called by allocate, by take, by remember");
+}
+
 TEST(ShortName, SitesOfOneNameAreToldApartByTheirCallers) {
   TraceBuilder b;
   const SiteId main = b.push(0, native("main", "a", "/a.cpp", 1));
