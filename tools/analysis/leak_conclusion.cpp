@@ -50,6 +50,15 @@ void add_groups(std::vector<std::uint64_t>& to, const std::vector<std::uint64_t>
   for (std::size_t i = 0; i < to.size() && i < from.size(); ++i) to[i] += from[i];
 }
 
+void add_phases(std::vector<PhaseSurvivors>& to, const std::vector<PhaseSurvivors>& from) {
+  for (const PhaseSurvivors& more : from) {
+    const auto same = std::find_if(to.begin(), to.end(), [&](const PhaseSurvivors& p) { return p.phase == more.phase; });
+    if (same == to.end()) to.push_back(more);
+    else same->count += more.count;
+  }
+  sort_most_first(to);
+}
+
 using SiteKey = std::tuple<SiteId, std::uint16_t, std::int16_t>;
 
 /// The phases and size classes of one site that came to the same verdict are one line.
@@ -57,6 +66,8 @@ void merge(LeakVerdict& to, const LeakVerdict& from) {
   for (const std::string& phase : from.phases) {
     if (std::find(to.phases.begin(), to.phases.end(), phase) == to.phases.end()) to.phases.push_back(phase);
   }
+  to.phases_of_survivors = to.phases_of_survivors || from.phases_of_survivors;
+  add_phases(to.survivor_phases, from.survivor_phases);
   to.size_low = std::min(to.size_low, from.size_low);
   to.size_high = std::max(to.size_high, from.size_high);
   // Windows of another kind, or of another number of births, do not add up: then what both leak per second tells.
@@ -87,7 +98,7 @@ void describe_births(LeakVerdict& v, std::uint64_t births_of_site) {
   if (!v.window_is_births || v.windows == 0) return;
   const std::uint64_t births = std::max<std::uint64_t>(v.mature_births / v.windows, 1);
   v.window = std::to_string(births) + (births == 1 ? " birth" : " births") +
-             (v.births == births_of_site ? "" : v.phases.empty() ? " of this size" : " of this kind") + " at this site";
+             (v.births == births_of_site ? "" : v.phases_apart ? " of this kind" : " of this size") + " at this site";
   double sum = 0;
   for (const std::uint64_t b : v.group_bytes) sum += static_cast<double>(b);
   if (v.group_bytes.size() == v.windows) v.bytes_per_window = sum / static_cast<double>(v.windows);
@@ -154,13 +165,12 @@ void add_time_to_oom(const LeakEvidenceSet& evidence, std::vector<LeakVerdict>& 
     for (LeakVerdict& v : verdicts) {
       const bool leaks = claims_leak(v.verdict), accumulates = v.verdict == Verdict::Accumulates;
       if (v.device != d.device || (!leaks && !accumulates)) continue;
-      // What only accumulates is added for itself: it may yet be a cache.
-      const double own = accumulates ? v.bytes_per_second * v.taken_per_byte : 0;
-      const std::array<double, 2> own_interval =
-          accumulates ? std::array<double, 2>{v.ci95[0] * v.taken_per_byte, v.ci95[1] * v.taken_per_byte} : std::array<double, 2>{};
-      if (rate + own <= 0) continue;
-      v.oom_in_seconds = free / (rate + own);
-      const double low = interval[0] + own_interval[0], high = interval[1] + own_interval[1];
+      // What only accumulates stands by itself: it may yet be a cache, and the time beside its rate is that of its rate.
+      const double taken = accumulates ? v.bytes_per_second * v.taken_per_byte : rate;
+      if (taken <= 0) continue;
+      v.oom_in_seconds = free / taken;
+      const double low = accumulates ? v.ci95[0] * v.taken_per_byte : interval[0];
+      const double high = accumulates ? v.ci95[1] * v.taken_per_byte : interval[1];
       v.oom_interval = {high > 0 ? free / high : *v.oom_in_seconds, low > 0 ? free / low : HUGE_VAL};
     }
   }

@@ -156,7 +156,7 @@ PhaseKinds phase_kinds(const Trace& trace, const std::vector<std::uint64_t>& bir
   std::stable_sort(busiest.begin(), busiest.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   if (busiest.size() > kPhaseKinds) busiest.resize(kPhaseKinds);
   PhaseKinds kinds;
-  kinds.labels = {"outside phases"};
+  kinds.labels = {kNoPhaseName};
   std::map<std::string, std::uint8_t> numbers;
   for (const auto& [label, count] : busiest) {
     numbers[label] = static_cast<std::uint8_t>(kinds.labels.size());
@@ -484,6 +484,7 @@ class Residue : public Pass {
       }
       std::sort(k.survivors.begin(), k.survivors.end(), [](const Survivor& a, const Survivor& b) { return a.ordinal < b.ordinal; });
     }
+    tell_phases_of_survivors();
     for (SiteSizes& s : set_.sites) {
       advance(s.low_water, s.window_now, kLastWindow, static_cast<double>(s.births - s.deaths));
       s.bytes.move(kLastWindow);
@@ -496,6 +497,15 @@ class Residue : public Pass {
   static constexpr std::uint32_t kYoung = ~std::uint32_t{0};  // ordinal of a birth too young to judge; 0: warm-up
 
   static std::uint64_t last_quarter(const ProcessRun& run) { return run.end_tick - run.end_tick / 4; }
+
+  void tell_phases_of_survivors() {
+    if (phases_.labels.size() == 1) return;  // the run has none
+    for (const auto& [where, count] : born_in_) {
+      const bool numbered = where.second < phases_.labels.size();
+      set_.keys[where.first].survivor_phases.push_back({numbered ? phases_.labels[where.second] : kOtherPhasesName, count});
+    }
+    for (LeakEvidence& k : set_.keys) sort_most_first(k.survivor_phases);
+  }
 
   /// What has few births is judged together: alone it would never show enough. First the rare phases of a site, then the rare
   /// size classes of a phase.
@@ -530,7 +540,7 @@ class Residue : public Pass {
       k.site = key.site;
       k.device = key.device;
       k.process = key.process;
-      if (has_phases) k.phase = judged_key.phase < phases_.labels.size() ? phases_.labels[judged_key.phase] : "other phases";
+      if (has_phases) k.phase = judged_key.phase < phases_.labels.size() ? phases_.labels[judged_key.phase] : kOtherPhasesName;
       set_.keys.push_back(k);
     }
     index_[key] = it->second;
@@ -594,7 +604,9 @@ class Residue : public Pass {
     const std::uint32_t ordinal = static_cast<std::uint32_t>(b.tag);
     if (ordinal == 0) return;
     ++k.live_after_warm_up;
-    if (ordinal != kYoung) k.survivors.push_back({ordinal - 1, b.size, b.time_ns});
+    if (ordinal == kYoung) return;
+    k.survivors.push_back({ordinal - 1, b.size, b.time_ns});
+    ++born_in_[{b.tag >> 32, phases_(b.phase)}];
   }
 
   SiteSizes& site_of(const Block& b) {
@@ -669,9 +681,14 @@ class Residue : public Pass {
   ByKey<std::uint32_t> index_;   // real phase and class -> key judged
   ByKey<std::uint32_t> shared_;
   ByKey<std::uint32_t> sites_;
+  std::map<std::pair<std::uint64_t, std::uint8_t>, std::uint64_t> born_in_;  // survivors by key judged and kind of phase
 };
 
 }  // namespace
+
+void sort_most_first(std::vector<PhaseSurvivors>& phases) {
+  std::stable_sort(phases.begin(), phases.end(), [](const auto& a, const auto& b) { return a.count > b.count; });
+}
 
 std::uint64_t ProcessRun::ns_at(std::uint64_t tick) const {
   if (end_tick == 0) return begin_ns;

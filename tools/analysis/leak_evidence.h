@@ -16,6 +16,8 @@ namespace cuheap {
 
 constexpr std::size_t kWindows = 8;  // of equal clock, for low-water marks and sizes
 constexpr std::size_t kTickTimes = 256;
+constexpr const char* kOtherPhasesName = "other phases";  // rare at the site, or not among the busiest of the run
+constexpr const char* kNoPhaseName = "outside phases";
 
 /// The least and the most of something in each window.
 struct Levels {
@@ -65,6 +67,7 @@ struct LeakEvidence {
   // The birth after the last mature one, else where mature births could have come last: so many births took so long. 0: unknown.
   std::uint64_t mature_end_tick = 0, mature_end_ns = 0;
   std::vector<Survivor> survivors;       // by ordinal
+  std::vector<PhaseSurvivors> survivor_phases;  // most first; empty where the run has no phases
   std::vector<std::pair<std::uint32_t, std::uint64_t>> birth_times;  // (ordinal, ns), a bounded sample by ordinal
 
   std::uint32_t births_by_last_quarter = 0;  // mature births older than the last quarter
@@ -128,6 +131,8 @@ struct LeakEvidenceSet {
   std::vector<LeakEvidence> keys;
   std::vector<SiteSizes> sites;
 };
+
+void sort_most_first(std::vector<PhaseSurvivors>& phases);
 
 /// `host_seen`, if given, says afterwards whether anything was allocated on the host.
 LeakEvidenceSet collect_leak_evidence(const Trace& trace, const Selection& selection, bool* host_seen = nullptr);

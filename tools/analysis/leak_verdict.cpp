@@ -23,6 +23,7 @@ constexpr double kSignificant = 0.05;
 constexpr double kGrowthSignificant = 0.01;
 constexpr std::size_t kEnoughMarks = 3;
 constexpr std::size_t kEnoughCycles = 3;           // whole ones, after the first
+constexpr std::size_t kPhasesNamed = 3;
 
 std::string seconds_text(double s) {
   char text[48];
@@ -79,7 +80,7 @@ class Judge {
 
   void describe() {
     v_.site = e_.site;
-    if (!e_.phase.empty()) v_.phases = {e_.phase};
+    describe_phases();
     v_.device = e_.device;
     v_.process = e_.process;
     v_.size_low = e_.size_low;
@@ -94,6 +95,22 @@ class Judge {
       v_.taken_per_byte = static_cast<double>(e_.live_taken) / static_cast<double>(e_.live_bytes);
     v_.longest_life_seconds = static_cast<double>(e_.longest_life) * c_.run.seconds_per_tick();
     group(kGroups);
+  }
+
+  /// What was judged as a whole, or together for its few births, is told by where its survivors come from.
+  void describe_phases() {
+    v_.phases_apart = !e_.phase.empty();
+    if (v_.phases_apart) v_.phases = {e_.phase};
+    v_.survivor_phases = e_.survivor_phases;
+    const std::vector<PhaseSurvivors>& born_in = e_.survivor_phases;
+    if (v_.phases_apart && e_.phase != kOtherPhasesName) return;
+    if (born_in.empty() || born_in[0].phase == kOtherPhasesName) return;  // a name that says nothing
+    if (!v_.phases_apart && born_in.size() == 1 && born_in[0].phase == kNoPhaseName) return;
+    v_.phases.clear();
+    v_.phases_of_survivors = true;
+    for (const PhaseSurvivors& p : born_in) {
+      if (v_.phases.size() < kPhasesNamed && p.phase != kOtherPhasesName) v_.phases.push_back(p.phase);
+    }
   }
 
   void group(std::size_t groups) {

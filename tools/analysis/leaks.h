@@ -19,11 +19,19 @@ const char* verdict_name(Verdict verdict);
 
 enum class ClockKind : std::uint8_t { Marks, Allocations, Time };
 
+struct PhaseSurvivors {
+  std::string phase;
+  std::uint64_t count = 0;
+};
+
 struct LeakVerdict {
   Verdict verdict = Verdict::None;
   Floor floor = Floor::None;
   SiteId site = 0;
-  std::vector<std::string> phases;            // those of the births judged; empty where the site was judged as a whole
+  std::vector<std::string> phases;            // that were judged alone; else those that most survivors were born in, up to three
+  bool phases_of_survivors = false;           // the latter
+  bool phases_apart = false;                  // the site's other phases were judged apart from this
+  std::vector<PhaseSurvivors> survivor_phases;  // of all survivors, most first; empty where the run has no phases
   std::int16_t device = 0;
   std::uint16_t process = 0;
   std::uint64_t size_low = 0;                 // smallest and largest block of the classes judged together
@@ -46,7 +54,7 @@ struct LeakVerdict {
   std::vector<std::uint64_t> group_begin_ns;  // birth of each group's first block
   double longest_life_seconds = 0;            // of the completed ones
   double p_value = 1;                         // that the residue is nothing; before the correction over sites
-  std::optional<double> oom_in_seconds;       // of the device, all rates of its leaks together
+  std::optional<double> oom_in_seconds;       // by all leaks of the device together; Accumulates: by itself, without them
   std::array<double, 2> oom_interval{};       // with the upper and the lower rates; only with oom_in_seconds
   std::uint64_t ran_out_ns = 0;               // instead of oom_in_seconds: the run ended out of the device's memory, then
   double taken_per_byte = 1;                  // what the driver takes for a byte of it, in granules

@@ -119,7 +119,7 @@ TEST(Conclude, SizeClassesThatContradictEachOtherAreJudgedTogether) {
   EXPECT_EQ(verdicts[1].verdict, Verdict::Backlog);
 }
 
-TEST(Conclude, LeaksOfADeviceShareItsFreeMemoryAndWhatAccumulatesIsAddedForItself) {
+TEST(Conclude, LeaksOfADeviceShareItsFreeMemoryAndWhatAccumulatesStandsByItself) {
   LeakEvidence kept = plain_leak(3);
   kept.deaths = 0;
   LeakEvidence elsewhere = plain_leak(4);
@@ -132,7 +132,7 @@ TEST(Conclude, LeaksOfADeviceShareItsFreeMemoryAndWhatAccumulatesIsAddedForItsel
       EXPECT_FALSE(v.oom_in_seconds.has_value());
       continue;
     }
-    const double share = v.verdict == Verdict::Accumulates ? 3 : 2;
+    const double share = v.verdict == Verdict::Accumulates ? 1 : 2;
     EXPECT_DOUBLE_EQ(v.oom_in_seconds.value(), free / (share * rate)) << verdict_name(v.verdict);
     EXPECT_LT(v.oom_interval[0], *v.oom_in_seconds);
     EXPECT_GT(v.oom_interval[1], *v.oom_in_seconds);

@@ -736,6 +736,65 @@ TEST(Leaks, RarePhasesAreJudgedTogether) {
   }
 }
 
+/// One site: what is asked for in one of 25 phases is freed, and what is asked for in `remember` stays.
+Trace rare_keeper(SiteId& site, int births_in_remember, bool in_phases = true) {
+  TraceBuilder b;
+  site = b.site({"main", "buffer"});
+  const PhaseId remember = in_phases ? b.name("remember") : 0;
+  std::uint64_t next = 0x10000000;
+  for (int i = 0; i < 6000; ++i) {
+    const PhaseId own = in_phases ? b.name("call-" + std::string(1, static_cast<char>('a' + i % 25))) : 0;
+    const bool kept = i % (6000 / births_in_remember) == 7;
+    b.tensor(next += 1 << 20, 4096, site).phase = kept ? remember : own;
+    if (!kept) b.tensor_free(next);
+  }
+  return b.build();
+}
+
+TEST(Leaks, SurvivorsOfARarePhaseKeepItsName) {
+  // 25 busy phases, 150 births in the one that keeps: judged with what else is rare, which is nothing.
+  SiteId site = 0;
+  const LeakReport report = leaks(rare_keeper(site, 150));
+  ASSERT_EQ(report.verdicts.size(), 1u);
+  const LeakVerdict& v = report.verdicts[0];
+  EXPECT_EQ(v.phases, std::vector<std::string>{"remember"});
+  EXPECT_TRUE(v.phases_of_survivors);
+  ASSERT_EQ(v.survivor_phases.size(), 1u);
+  EXPECT_EQ(v.survivor_phases[0].phase, "remember");
+  EXPECT_EQ(v.survivor_phases[0].count, v.survivors);
+  EXPECT_GT(v.survivors, 100u);
+}
+
+TEST(Leaks, OfASiteJudgedAsAWholeThePhasesOfTheSurvivorsAreNamed) {
+  // Every phase of the site is rare.
+  TraceBuilder b;
+  const SiteId site = b.site({"main", "buffer"});
+  const PhaseId phases[] = {b.name("decode"), b.name("remember"), b.name("load")};
+  std::uint64_t next = 0x10000000;
+  for (int i = 0; i < 540; ++i) {
+    b.tensor(next += 1 << 20, 4096, site).phase = phases[i % 3];
+    const bool kept = i % 9 == 1 || i % 27 == 2;  // twenty in `load`, three times as many in `remember`
+    if (!kept) b.tensor_free(next);
+  }
+  const LeakReport report = leaks(b.build());
+  ASSERT_EQ(report.verdicts.size(), 1u);
+  const LeakVerdict& v = report.verdicts[0];
+  EXPECT_EQ(v.verdict, Verdict::Leak) << v.reason;
+  EXPECT_EQ(v.phases, (std::vector<std::string>{"remember", "load"}));
+  ASSERT_EQ(v.survivor_phases.size(), 2u);
+  EXPECT_EQ(v.survivor_phases[0].count + v.survivor_phases[1].count, v.survivors);
+  EXPECT_NEAR(static_cast<double>(v.survivor_phases[0].count), 3.0 * static_cast<double>(v.survivor_phases[1].count), 3.0);
+  EXPECT_EQ(v.window.find("of this kind"), std::string::npos) << v.window;  // nothing was judged apart
+}
+
+TEST(Leaks, WithoutPhasesNoneAreNamed) {
+  SiteId site = 0;
+  const LeakReport report = leaks(rare_keeper(site, 150, false));
+  ASSERT_EQ(report.verdicts.size(), 1u);
+  EXPECT_TRUE(report.verdicts[0].phases.empty());
+  EXPECT_TRUE(report.verdicts[0].survivor_phases.empty());
+}
+
 TEST(Leaks, PhasesThatAllLeakAreOneLine) {
   TraceBuilder b;
   const SiteId site = b.site({"at::empty"});

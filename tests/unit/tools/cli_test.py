@@ -670,6 +670,23 @@ print("status", status)
             self.assertEqual(len([line for line in notes if f"{shell} is not on this machine" in line]), 1, (command, answer.stderr))
             self.assertNotIn("note: ", answer.stdout)
 
+    def test_a_leak_on_the_make_believe_gpu_is_told_by_its_births_first(self):
+        # Every tenth of 600 blocks stays.
+        words = [size for i in range(600) for size in ((20001,) if i % 10 == 5 else (20001, -i or "-0"))]
+        cuheap("run", "-q", "--simgpu=24GiB", "--pool", "off", "-o", self.folder / "run", "--", *self.program(*words))
+        text = cuheap("leaks", self.folder / "run").stdout
+        verdict = json.loads(cuheap("leaks", self.folder / "run", "--json").stdout)["verdicts"][0]
+        self.assertEqual(verdict["verdict"], "leak", text)
+        rate = next(line for line in text.splitlines() if "(95 %" in line)
+        self.assertRegex(rate, r"^ +\S+ KiB per \d+ births at this site, .*/s in simulated time \(95 % in this run: ")
+        self.assertRegex(rate, r"; out of memory in .* of it$")
+        self.assertIn("no kernel ran", text)
+        whole = cuheap("leaks", self.folder / "run", "--stacks").stdout
+        self.assertNotIn("more; --stacks has all", whole)
+        for frame in verdict["site"]["frames"]:
+            self.assertIn(frame["file"] or frame["module"], whole)
+        self.assertGreater(whole.count("\n"), text.count("\n"))
+
     def test_a_rehearsal_says_where_else_it_fits(self):
         answer = cuheap("rehearse", "--on", "a100-40g", "-o", self.folder / "run", "--json", "--", *self.program(20 << 30))
         self.assertEqual(answer.returncode, 0, answer.stderr)
