@@ -215,7 +215,8 @@ TEST(Preload, LosesNothingOfManyShortThreads) {
   for (const Event& event : host.events(EventKind::Allocate)) seen += event.size == 20160;
   for (const auto& entry : std::filesystem::directory_iterator(host.directory())) bytes += entry.file_size();
   EXPECT_EQ(seen, 20'000u);
-  EXPECT_LE(bytes, std::uint64_t{8} << 20) << "one chunk each would be 1250 MiB";
+  // A thread that starts before the one before it is known to be gone takes a chunk of its own; how many do is chance.
+  EXPECT_LE(bytes, std::uint64_t{64} << 20) << "one chunk each would be 1250 MiB";
 }
 
 TEST(Preload, CountsEveryEventOfEveryThread) {
